@@ -11,6 +11,7 @@ use std::process::ExitCode;
 mod agent;
 mod control;
 mod failure;
+mod kube;
 mod lab;
 mod peers;
 mod process;

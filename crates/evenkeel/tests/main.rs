@@ -2,6 +2,8 @@
 
 mod closed_pipe;
 mod howto;
+mod kube_halted;
+mod kube_upgrade;
 mod lab;
 mod lab_run;
 mod lab_windows;
