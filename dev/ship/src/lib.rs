@@ -11,6 +11,7 @@ pub mod checksums;
 pub mod commands;
 pub mod dist;
 pub mod image;
+pub mod kubernetes;
 pub mod monitoring;
 pub mod notices;
 pub mod packages;

@@ -2,6 +2,7 @@
 
 mod chart;
 mod image;
+mod kubernetes;
 mod monitoring;
 mod packages;
 mod tools;
