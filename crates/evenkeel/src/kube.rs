@@ -198,7 +198,7 @@ fn failure(fault: ApiFault) -> Failure {
         ApiFault::Refused { status: 403, .. } => Failure::other(fault)
             .with_status(STATUS_REFUSED)
             .hint("it needs the rights to get the StatefulSet, and to get and patch its pods (with --server also pods/proxy)"),
-        ApiFault::Refused { .. } | ApiFault::Answer { .. } | ApiFault::Prepare(_) => {
+        ApiFault::Refused { .. } | ApiFault::Object(_) | ApiFault::Answer { .. } | ApiFault::Prepare(_) => {
             Failure::other(fault).with_status(STATUS_REFUSED)
         }
         ApiFault::Token { .. } | ApiFault::Authorities(_) => Failure::other(fault),

@@ -192,7 +192,12 @@ fn a_hostile_answer_is_an_error() {
     check(
         object("{}"),
         &[],
-        (1, &["container evenkeel of pod cache-0: expected a text at image, found nothing"]),
+        (
+            1,
+            &[
+                "understand an object of Kubernetes: pod cache-0: expected an element with the name evenkeel at spec.containers, found others, or none",
+            ],
+        ),
     );
     let image = r#"{"metadata":{"resourceVersion":7},"spec":{"containers":[{"name":"evenkeel","image":"evenkeel:1"}]}}"#;
     check(
@@ -206,6 +211,11 @@ fn a_hostile_answer_is_an_error() {
     check(object(&long), &[], (1, &["expected at most 8388608 bytes, found more"]));
     let set = says("GET", SETS, 200, r#"{"spec":{"replicas":"many"}}"#.to_owned());
     check(set, &[], (1, &["expected a number that is not negative at spec.replicas, found a text"]));
+    // What others say is a part of a line of ours.
+    let body = status(503, "X", "a\nhalted at cache-1\u{1b}[2J").to_string();
+    let page = says("GET", "/api/v1/namespaces/ns/pods/cache-0:9150", 503, body);
+    let cluster = check(page, &["--patience", "1"], (75, &["its page has status 503: a\\u000ahalted"]));
+    assert!(!run(&cluster, &["--patience", "1"]).1.contains(['\u{1b}']));
     // Control characters do not reach the terminal.
     let body = status(403, "Forbidden", "\u{1b}[2Jforbidden").to_string();
     let cluster = check(says("GET", SETS, 403, body), &[], (1, &["forbidden"]));

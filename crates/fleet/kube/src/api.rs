@@ -75,6 +75,9 @@ pub enum ApiFault {
         /// Its sentence.
         why: String,
     },
+    /// An object is not what the API says it is.
+    #[error("understand an object of Kubernetes: {0}")]
+    Object(String),
     /// The answer is not what the API promises.
     #[error("understand the API server at {place}: {why}")]
     Answer {
@@ -235,12 +238,9 @@ fn sentence(body: &[u8]) -> String {
         Some(message) => message.to_owned(),
         None => String::from_utf8_lossy(body).into_owned(),
     };
-    let text = text.trim();
-    if text.is_empty() {
-        "without a reason".to_owned()
-    } else {
-        text.chars().take(SENTENCE_LEN_MAX).collect()
-    }
+    let text: String = text.trim().chars().take(SENTENCE_LEN_MAX).collect();
+    // One line, whoever wrote it: a second one could be taken for ours.
+    if text.is_empty() { "without a reason".to_owned() } else { stdx::escape::line(&text).into_owned() }
 }
 
 /// Characters of a reason: those of an invalid object name each field.

@@ -16,8 +16,16 @@ pub(crate) struct Field<'v> {
 pub(crate) struct WrongField {
     of: String,
     path: String,
-    expected: &'static str,
+    expected: String,
     found: &'static str,
+}
+
+impl WrongField {
+    /// A list without the element of this name.
+    pub(crate) fn missing_element(of: &str, path: &str, name: &str) -> WrongField {
+        let expected = format!("an element with the name {name}");
+        WrongField { of: of.to_owned(), path: path.to_owned(), expected, found: "others, or none" }
+    }
 }
 
 impl<'v> Field<'v> {
@@ -73,7 +81,7 @@ impl<'v> Field<'v> {
             Some(Value::Object(_)) => "an object",
         };
         let path = self.path.trim_start_matches('/').replace("~1", "/").replace('/', ".");
-        WrongField { of: self.of.to_owned(), path, expected, found }
+        WrongField { of: self.of.to_owned(), path, expected: expected.to_owned(), found }
     }
 }
 

@@ -63,7 +63,8 @@ impl PodFacts {
         let at = |path| Field::at(pod, &of, path);
         let containers = at("/spec/containers").list()?;
         let none = Value::Null;
-        let spec = named(containers, &wanted.container).unwrap_or(&none);
+        let other = || WrongField::missing_element(&of, "spec.containers", &wanted.container);
+        let spec = named(containers, &wanted.container).ok_or_else(other)?;
         let of_container = format!("container {} of pod {name}", wanted.container);
         let image = Field::at(spec, &of_container, "/image").required_text()?.to_owned();
         let statuses = at("/status/containerStatuses").list()?;
@@ -104,16 +105,21 @@ impl ContainerFacts {
         let exit = at("/state/terminated/exitCode").number()?;
         let ended = ended.map(|reason| {
             let exit = exit.map_or(String::new(), |status| format!("it ended with status {status}"));
-            (reason.to_owned(), exit)
+            (in_one_line(reason), exit)
         });
         Ok(ContainerFacts {
             id: full(at("/containerID").text()?),
             is_running: status.pointer("/state/running").is_some_and(Value::is_object),
             is_ready: at("/ready").flag()?,
-            waits: waits.map(|reason| (reason.to_owned(), message.to_owned())).or(ended),
+            waits: waits.map(|reason| (in_one_line(reason), in_one_line(message))).or(ended),
             image_id: full(at("/imageID").text()?),
         })
     }
+}
+
+/// A text that becomes a part of ours.
+fn in_one_line(text: &str) -> String {
+    stdx::escape::line(text).into_owned()
 }
 
 /// Fields in which a pod is not what the template says. What others have added to the pod counts for nothing.

@@ -62,8 +62,11 @@ impl ServerFacts {
 mod tests {
     use super::*;
 
+    /// Items, those restored, and the checksums of flags.
+    type Expected<'e> = (u64, Restored, Option<(&'e str, Option<&'e str>)>);
+
     #[track_caller]
-    fn check(page: &str, expected: Result<(u64, Restored, Option<(&str, Option<&str>)>), &str>) {
+    fn check(page: &str, expected: Result<Expected<'_>, &str>) {
         let found = ServerFacts::read(page.as_bytes());
         let expected = expected.map_err(str::to_owned).map(|(items, restored, flags)| {
             let flags =

@@ -47,7 +47,7 @@ pub fn warm_upgrade(
     is_asked_to_end: &dyn Fn() -> bool,
     say: &mut dyn FnMut(LogLevel, &str),
 ) -> Result<UpgradeOutcome, ApiFault> {
-    let mut walk = Walk { api, options, is_asked_to_end, say };
+    let mut walk = Walk { api, options, is_asked_to_end, say, outages: 0 };
     walk.all()
 }
 
@@ -56,6 +56,8 @@ struct Walk<'w> {
     options: &'w UpgradeOptions,
     is_asked_to_end: &'w dyn Fn() -> bool,
     say: &'w mut dyn FnMut(LogLevel, &str),
+    /// How often the API server was away, and came back.
+    outages: u64,
 }
 
 /// What ends the walk before its end.
@@ -74,8 +76,7 @@ impl From<ApiFault> for Cut {
 
 impl From<WrongField> for Cut {
     fn from(wrong: WrongField) -> Cut {
-        // It is the API server's answer that is wrong.
-        Cut::Fault(ApiFault::Answer { place: "the answer".to_owned(), why: wrong.to_string() })
+        Cut::Fault(ApiFault::Object(wrong.to_string()))
     }
 }
 
@@ -159,6 +160,13 @@ impl Walk<'_> {
         Ok(wanted)
     }
 
+    /// Another release may have changed what is wanted since.
+    fn check_wanted(&mut self, wanted: &Wanted) -> Result<(), Cut> {
+        let now = self.wanted()?;
+        let is_same = (&now.image, &now.flags, &now.pods) == (&wanted.image, &wanted.flags, &wanted.pods);
+        if is_same { Ok(()) } else { Err(Cut::Overtaken) }
+    }
+
     /// What would be done to a pod.
     fn show(&mut self, wanted: &Wanted, name: &str) -> Result<PodOutcome, Cut> {
         let (pod, server) = self.look(wanted, name)?;
@@ -187,7 +195,7 @@ impl Walk<'_> {
     /// Steps for a pod until none is left.
     fn upgrade(&mut self, wanted: &Wanted, name: &str) -> Result<PodOutcome, Cut> {
         let began = Stopwatch::start();
-        let (mut waiting, mut since) = (String::new(), Stopwatch::start());
+        let (mut waiting, mut since, mut outages) = (String::new(), Stopwatch::start(), self.outages);
         loop {
             let (pod, server) = self.look(wanted, name)?;
             let step = self.decide(wanted, name, pod.as_ref(), &server);
@@ -203,22 +211,25 @@ impl Walk<'_> {
                 }
                 (Step::Halt(halt), _) => return Err(Cut::Halt(halt.clone())),
                 (Step::Replace(record), Some(pod)) => {
-                    // Another release may have changed what is wanted since.
-                    let now = self.wanted()?;
-                    if (&now.image, &now.flags) != (&wanted.image, &wanted.flags) {
-                        return Err(Cut::Overtaken);
-                    }
+                    self.check_wanted(wanted)?;
                     Some(replacement(pod, record, wanted))
                 }
                 (Step::Settle(_), Some(pod)) => Some(settled(pod)),
-                (Step::Wait(_) | Step::Replace(_) | Step::Settle(_), _) => None,
+                // Perhaps because there are to be fewer.
+                (_, None) => {
+                    self.check_wanted(wanted)?;
+                    None
+                }
+                (Step::Wait(_), Some(_)) => None,
             };
             // A reason why something is not there yet changes while it is waited for; what is waited for does not.
             let what = if let Step::Wait(what) = &step { what.as_str() } else { CHANGE };
             let subject = |text: &str| text.split([':', '(']).next().unwrap_or_default().trim().to_owned();
-            if subject(what) != subject(&waiting) {
-                since = Stopwatch::start();
-                if what != CHANGE {
+            let is_other = subject(what) != subject(&waiting);
+            // While nobody could look, a server may have needed its time.
+            if is_other || self.outages != outages {
+                (since, outages) = (Stopwatch::start(), self.outages);
+                if is_other && what != CHANGE {
                     self.say(LogLevel::Info, &format!("{name}: waiting for {what}"));
                 }
             }
@@ -316,7 +327,10 @@ impl Walk<'_> {
         loop {
             let fault = match ask(self.api) {
                 Err(fault @ ApiFault::Away { .. }) => fault,
-                answer => return answer.map_err(Cut::Fault),
+                answer => {
+                    self.outages += u64::from(is_told);
+                    return answer.map_err(Cut::Fault);
+                }
             };
             if began.passed() > self.options.patience {
                 return Err(fault.into());

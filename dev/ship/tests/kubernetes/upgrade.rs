@@ -4,11 +4,13 @@ use super::cluster::{Cluster, is_ready, until};
 use super::traffic::{Asking, ITEMS, Seen, fill};
 use crate::tools::binary;
 use checkout::workspace;
+use os::clock::{Stopwatch, pause};
 use serde_json::Value;
 use ship::chart::CHART;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Two servers with room for all items.
 const VALUES: &str = "replicaCount: 2\nmemory: 256Mi\nrouter: {kind: none}\nresources: {requests: {cpu: 50m}}\nwarmUpgrade: {enabled: true, job: {patience: 120}}\n";
@@ -82,7 +84,8 @@ pub(super) fn all(cluster: &Cluster) {
     nothing_to_do(cluster);
     an_image_that_nobody_has(cluster);
     a_server_that_cannot_start(cluster);
-    a_server_that_was_killed(cluster);
+    a_server_that_came_back_empty(cluster);
+    an_upgrade_that_is_killed_again_and_again(cluster);
     pod_security(cluster);
 }
 
@@ -168,12 +171,17 @@ fn an_image_that_nobody_has(cluster: &Cluster) {
 }
 
 /// The verb, from outside: by the API server.
-fn verb(cluster: &Cluster) -> (Option<i32>, String) {
+fn verb_command(cluster: &Cluster) -> Command {
     let mut verb = Command::new(binary().expect("it was there"));
     verb.args(["kube", "warm-upgrade", "cache-evenkeel", "--namespace", NAMESPACE, "--patience", "60"]);
     verb.args(["--server", &cluster.url(), "--token-file"]).arg(cluster.token());
     verb.arg("--certificate-authority").arg(cluster.authority());
-    let output = verb.output().expect("the binary");
+    verb
+}
+
+/// Runs it to its end: its status, and all that it said.
+fn verb(cluster: &Cluster) -> (Option<i32>, String) {
+    let output = verb_command(cluster).output().expect("the binary");
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
@@ -199,6 +207,8 @@ fn a_server_that_cannot_start(cluster: &Cluster) {
     want_image(cluster, "evenkeel/evenkeel:0.1.0");
     let (status, said) = verb(cluster);
     assert_eq!(status, Some(0), "{said}");
+    // Fields that the API server has completed are the same in both.
+    assert!(!said.contains("which only another pod gets"), "{said}");
     let after = PodNow::all(cluster);
     assert_eq!(after[1], before[1]);
     assert_eq!((&after[0].uid, &after[0].image), (&before[0].uid, &before[0].image));
@@ -206,32 +216,78 @@ fn a_server_that_cannot_start(cluster: &Cluster) {
     println!("an image of a server that nobody has: {}", said.lines().last().unwrap_or_default());
 }
 
-/// A server whose process is killed at its upgrade has no orderly end, and comes back empty.
-fn a_server_that_was_killed(cluster: &Cluster) {
+/// A server that has no orderly end comes back empty: that halts, until a person says that it may stay so.
+fn a_server_that_came_back_empty(cluster: &Cluster) {
     let before = PodNow::all(cluster);
-    // A damaged file is what the next server finds then.
-    want_image(cluster, "evenkeel/evenkeel:0.1.1");
     let pod = cluster.object("pod", &format!("{NAMESPACE}/{}", PODS[0])).expect("a pod");
     let uid = pod["metadata"]["uid"].as_str().expect("a text");
-    // When the old server has ended, what it has left is damaged before the new one reads it.
-    let volume = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/items");
-    let damage = std::thread::spawn(move || {
-        let meta = std::path::Path::new(&volume).join("items.meta");
-        let began = os::clock::Stopwatch::start();
-        while began.passed() < std::time::Duration::from_secs(60) {
-            if meta.exists() && std::fs::write(&meta, "").is_ok() {
+    // What the old server leaves at its end is taken away before the new one looks for it.
+    let left = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/items/items.meta");
+    let removal = std::thread::spawn(move || {
+        let began = Stopwatch::start();
+        while began.passed() < Duration::from_secs(60) {
+            if std::fs::remove_file(&left).is_ok() {
                 return true;
             }
-            os::clock::pause(std::time::Duration::from_millis(1));
+            pause(Duration::from_millis(1));
         }
         false
     });
-    let (status, said) = verb(cluster);
-    let is_damaged = damage.join().expect("the thread");
-    assert!(is_damaged, "there was no file to damage: {said}");
-    assert_eq!(status, Some(75), "{said}");
-    println!("a damaged file: {}", said.lines().find(|line| line.starts_with("halted")).unwrap_or_default());
+    let (done, said) = upgrade(cluster, &["image.tag=0.1.1", "threads=2"], "10m");
+    assert!(removal.join().expect("the thread"), "the old server has left nothing: {said}");
+    // Helm prints the log of the Job.
+    assert!(!done, "{said}");
+    let halted = format!(
+        "halted at {}, with 0 of 2 servers done: the server came back empty: it had {ITEMS} items before",
+        PODS[0]
+    );
+    assert!(said.contains(&halted), "{said}");
     assert_eq!(PodNow::of(cluster, PODS[1]), before[1]);
+    // Again, it halts again; the way on is what it says.
+    assert_eq!(verb(cluster).0, Some(75));
+    assert!(said.contains("annotate pod cache-evenkeel-0 evenkeel/warm-upgrade-"), "{said}");
+    cluster.told(&["annotate", "pod", PODS[0], "evenkeel/warm-upgrade-", "--namespace", NAMESPACE]);
+    let (status, said) = verb(cluster);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(PodNow::of(cluster, PODS[1]).statistic("curr_items"), ITEMS.to_string());
+    println!("a server that came back empty: {halted}");
+}
+
+/// The verb is killed at other moments each time, until it has come to its end: each server was restarted once.
+fn an_upgrade_that_is_killed_again_and_again(cluster: &Cluster) {
+    let before = PodNow::all(cluster);
+    let first = before[0].statistic("curr_items");
+    want_image(cluster, "evenkeel/evenkeel:0.1.0");
+    let mut kills = 0;
+    for attempt in 0_u64.. {
+        assert!(attempt < 60, "it comes to no end");
+        let mut child =
+            verb_command(cluster).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary");
+        let (began, least) = (Stopwatch::start(), Duration::from_millis(attempt * 250));
+        let time = least + Duration::from_millis(attempt * 7919 % 500);
+        let ended = loop {
+            match child.try_wait().expect("a child") {
+                Some(status) => break Some(status),
+                None if began.passed() > time => break None,
+                None => pause(Duration::from_millis(5)),
+            }
+        };
+        if let Some(status) = ended {
+            assert!(status.success(), "{status}");
+            break;
+        }
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+        kills += 1;
+    }
+    let after = PodNow::all(cluster);
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!((&after.uid, after.restarts), (&before.uid, before.restarts + 1));
+        assert_eq!(after.image, "evenkeel/evenkeel:0.1.0");
+    }
+    assert_eq!(after[0].statistic("curr_items"), first);
+    assert_eq!(after[1].statistic("curr_items"), ITEMS.to_string());
+    println!("an upgrade that was killed {kills} times: each server was restarted once");
 }
 
 /// "restricted" refuses what the chart's pods do not ask for.
