@@ -9,10 +9,11 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
 
+use crate::containers::{kube, ready};
 use crate::failure::Failure;
 use crate::terminal::log;
 use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{agent, control, kube, lab, ready, replay, route, serve, top, tune, up};
+use crate::{agent, control, lab, replay, route, serve, top, tune, up};
 
 /// What is typed to the program alone.
 const OF_THE_PROGRAM: [&str; 4] = ["-h", "--help", "-V", "--version"];

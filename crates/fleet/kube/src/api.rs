@@ -89,7 +89,7 @@ pub enum ApiFault {
 }
 
 /// An answer of the API server.
-pub(crate) enum ApiAnswer {
+pub(crate) enum KubeAnswer {
     /// The object.
     Object(Value),
     /// There is none.
@@ -122,12 +122,12 @@ impl ApiServer {
     }
 
     /// Reads an object.
-    pub(crate) fn get(&self, path: &str) -> Result<ApiAnswer, ApiFault> {
+    pub(crate) fn get(&self, path: &str) -> Result<KubeAnswer, ApiFault> {
         self.ask(Method::GET, path, Vec::new())
     }
 
     /// Changes a part of an object.
-    pub(crate) fn patch(&self, path: &str, patch: &Value) -> Result<ApiAnswer, ApiFault> {
+    pub(crate) fn patch(&self, path: &str, patch: &Value) -> Result<KubeAnswer, ApiFault> {
         self.ask(Method::PATCH, path, patch.to_string().into_bytes())
     }
 
@@ -149,7 +149,7 @@ impl ApiServer {
         of_page(self.exchange(&client, Method::GET, page, &[], Vec::new()))
     }
 
-    fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<ApiAnswer, ApiFault> {
+    fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<KubeAnswer, ApiFault> {
         let what = format!("{} {path}", method.as_str());
         let bearer = self.bearer()?;
         let mut headers: Vec<(HeaderName, &str)> =
@@ -169,14 +169,14 @@ impl ApiServer {
         };
         match status {
             200..300 => match serde_json::from_slice(&body) {
-                Ok(object @ Value::Object(_)) => Ok(ApiAnswer::Object(object)),
+                Ok(object @ Value::Object(_)) => Ok(KubeAnswer::Object(object)),
                 _ => {
                     let why = format!("expected an object for {what}, found something else");
                     Err(ApiFault::Answer { place: self.shown.clone(), why })
                 }
             },
-            404 => Ok(ApiAnswer::Missing),
-            409 => Ok(ApiAnswer::Conflict),
+            404 => Ok(KubeAnswer::Missing),
+            409 => Ok(KubeAnswer::Conflict),
             // Too many requests, or a fault on its side: it may be over soon.
             429 | 500.. => Err(away(format!("{} (status {status})", sentence(&body)))),
             _ => Err(ApiFault::Refused { what, status, why: sentence(&body) }),

@@ -14,11 +14,11 @@ use crate::outcome::{PodEnding, UpgradeHalt};
 use crate::pod_facts::PodFacts;
 use crate::record::UpgradeRecord;
 use crate::server_page::{Restored, ServerFacts};
-use crate::wanted::Wanted;
+use crate::wanted::WantedServers;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum UpgradeStep {
     /// Nothing.
     Done(PodEnding),
     /// Nothing yet: what is waited for.
@@ -44,12 +44,12 @@ pub(crate) struct PodView<'s> {
     pub(crate) server: Result<&'s ServerFacts, &'s str>,
 }
 
-pub(crate) fn decide(wanted: &Wanted, seen: &PodView<'_>) -> Step {
+pub(crate) fn decide(wanted: &WantedServers, seen: &PodView<'_>) -> UpgradeStep {
     let Some(pod) = seen.pod else {
-        return Step::Wait("Kubernetes to make the pod".to_owned());
+        return UpgradeStep::Wait("Kubernetes to make the pod".to_owned());
     };
     if pod.is_ending {
-        return Step::Wait("the pod to end, and another one in its place".to_owned());
+        return UpgradeStep::Wait("the pod to end, and another one in its place".to_owned());
     }
     // One of another image is of an upgrade before, which this one replaces.
     let begun = pod.record.as_ref().filter(|record| record.image == pod.image);
@@ -61,25 +61,25 @@ pub(crate) fn decide(wanted: &Wanted, seen: &PodView<'_>) -> Step {
 }
 
 /// A pod whose container has been given its image.
-fn go_on(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, record: &UpgradeRecord) -> Step {
+fn go_on(wanted: &WantedServers, seen: &PodView<'_>, pod: &PodFacts, record: &UpgradeRecord) -> UpgradeStep {
     let container = &pod.container;
     let is_new = container.id.is_some() && container.id != record.container;
     if let Some(halt) = failed(seen, pod, is_new) {
-        return Step::Halt(halt);
+        return UpgradeStep::Halt(halt);
     }
     if !pod.is_observed || !is_new || !container.is_running {
-        return Step::Wait(not_running(pod, "the container of the new image to start"));
+        return UpgradeStep::Wait(not_running(pod, "the container of the new image to start"));
     }
     if !container.is_ready {
-        return Step::Wait("the new server to be ready".to_owned());
+        return UpgradeStep::Wait("the new server to be ready".to_owned());
     }
     let server = match seen.server {
         Ok(server) => server,
-        Err(why) => return Step::Wait(format!("the new server to say how many items it has: {why}")),
+        Err(why) => return UpgradeStep::Wait(format!("the new server to say how many items it has: {why}")),
     };
     let restored = match (server.restored, record.items) {
         (Restored::Items(0), Some(before)) if before > 0 => {
-            return Step::Halt(empty(seen, before));
+            return UpgradeStep::Halt(empty(seen, before));
         }
         (Restored::Items(items), _) => Some(items),
         // Nobody knows what there was, or there was nothing to lose.
@@ -93,7 +93,7 @@ fn go_on(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, record: &UpgradeRe
                 seen.name,
                 forget(seen)
             );
-            return Step::Halt(UpgradeHalt::new(why, way));
+            return UpgradeStep::Halt(UpgradeHalt::new(why, way));
         }
     };
     if let Some(why) = other_flags(wanted, server) {
@@ -101,40 +101,40 @@ fn go_on(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, record: &UpgradeRe
             let why = format!(
                 "the server was restarted {RESTARTS_MAX} times for its flags, and still has others: {why}"
             );
-            return Step::Halt(UpgradeHalt::new(
+            return UpgradeStep::Halt(UpgradeHalt::new(
                 why,
                 "see whether something else changes its ConfigMap".to_owned(),
             ));
         }
         return restart(wanted, seen, pod, record.restarts);
     }
-    Step::Settle(PodEnding::Upgraded { before: record.items, restored })
+    UpgradeStep::Settle(PodEnding::Upgraded { before: record.items, restored })
 }
 
 /// A pod in which nothing has begun, with the image that is wanted.
-fn check(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts) -> Step {
+fn check(wanted: &WantedServers, seen: &PodView<'_>, pod: &PodFacts) -> UpgradeStep {
     if let Some(halt) = failed(seen, pod, true) {
-        return Step::Halt(halt);
+        return UpgradeStep::Halt(halt);
     }
     if !pod.container.is_running || !pod.container.is_ready {
-        return Step::Wait(not_running(pod, "the server to be ready"));
+        return UpgradeStep::Wait(not_running(pod, "the server to be ready"));
     }
     if wanted.flags.is_none() {
-        return Step::Done(PodEnding::AsWanted);
+        return UpgradeStep::Done(PodEnding::AsWanted);
     }
     match seen.server {
-        Err(why) => Step::Wait(format!("the server to say which flags it has: {why}")),
+        Err(why) => UpgradeStep::Wait(format!("the server to say which flags it has: {why}")),
         Ok(server) if other_flags(wanted, server).is_some() => restart(wanted, seen, pod, 0),
-        Ok(_) => Step::Done(PodEnding::AsWanted),
+        Ok(_) => UpgradeStep::Done(PodEnding::AsWanted),
     }
 }
 
 /// Restarts the server in place: its image gets its other name.
-fn restart(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, restarts: u64) -> Step {
+fn restart(wanted: &WantedServers, seen: &PodView<'_>, pod: &PodFacts, restarts: u64) -> UpgradeStep {
     let running = pod.container.image_id.as_deref();
     match image::second_name(&pod.image, &wanted.image, running) {
         Some(image) => begin(wanted, seen, pod, image, restarts + 1),
-        None => Step::Halt(UpgradeHalt::new(
+        None => UpgradeStep::Halt(UpgradeHalt::new(
             "the server has other flags than the ConfigMap, and cannot be restarted in place, because Kubernetes knows no digest of its image",
             "use an image of a registry; or delete the pod, and it begins empty with the new flags"
                 .to_owned(),
@@ -143,26 +143,32 @@ fn restart(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, restarts: u64) -
 }
 
 /// Begins: with the items of the server before, if one runs.
-fn begin(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, image: String, restarts: u64) -> Step {
+fn begin(
+    wanted: &WantedServers,
+    seen: &PodView<'_>,
+    pod: &PodFacts,
+    image: String,
+    restarts: u64,
+) -> UpgradeStep {
     let record = |items| UpgradeRecord { image, container: pod.container.id.clone(), items, restarts };
     if !pod.container.is_running {
         // The file has what an earlier server left, which the record of that time knows.
-        return Step::Replace(record(pod.record.as_ref().and_then(|record| record.items)));
+        return UpgradeStep::Replace(record(pod.record.as_ref().and_then(|record| record.items)));
     }
     let server = match seen.server {
         Ok(server) => server,
-        Err(why) => return Step::Wait(format!("the server to say how many items it has: {why}")),
+        Err(why) => return UpgradeStep::Wait(format!("the server to say how many items it has: {why}")),
     };
     match server.restored {
         Restored::Items(_) => {}
         Restored::Never => {
-            return Step::Halt(UpgradeHalt::new(
+            return UpgradeStep::Halt(UpgradeHalt::new(
                 "the items of the server are not in a file (-e), so they would be lost",
                 "its pod was made before warmUpgrade.enabled: delete the pods one by one, each when the one before is ready; they begin empty, this once".to_owned(),
             ));
         }
         Restored::Unknown => {
-            return Step::Halt(UpgradeHalt::new(
+            return UpgradeStep::Halt(UpgradeHalt::new(
                 "the server does not say whether its items outlive it (restored_items)",
                 "upgrade its pod by hand, as docs/kubernetes.md says".to_owned(),
             ));
@@ -175,15 +181,15 @@ fn begin(wanted: &Wanted, seen: &PodView<'_>, pod: &PodFacts, image: String, res
         .zip(server.flags.as_ref())
         .is_none_or(|(wanted, sums)| sums.now.as_ref() == Some(wanted));
     if !arrived {
-        return Step::Wait(
+        return UpgradeStep::Wait(
             "the new flags to reach the pod, which takes Kubernetes about a minute".to_owned(),
         );
     }
-    Step::Replace(record(Some(server.items)))
+    UpgradeStep::Replace(record(Some(server.items)))
 }
 
 /// Why the flags of a server are not those of the StatefulSet; `None` if they are, or if one of both does not say.
-fn other_flags(wanted: &Wanted, server: &ServerFacts) -> Option<&'static str> {
+fn other_flags(wanted: &WantedServers, server: &ServerFacts) -> Option<&'static str> {
     let (wanted, sums) = wanted.flags.as_ref().zip(server.flags.as_ref())?;
     (*wanted != sums.read).then_some("the file that it has read is not that of the StatefulSet")
 }
@@ -194,7 +200,10 @@ fn failed(seen: &PodView<'_>, pod: &PodFacts, is_new: bool) -> Option<UpgradeHal
     let why = match reason.as_str() {
         "CrashLoopBackOff" if is_new => "the server ends again and again",
         // The message names the image, which may still be the one before.
-        "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName" if message.contains(&pod.image) => {
+        // The kubelet says ErrImagePull after a try, and ImagePullBackOff until the next one.
+        "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName"
+            if message.contains(&pod.image) =>
+        {
             "the image cannot be had"
         }
         _ => return None,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::fields::{Field, WrongField, named};
 use crate::record::{ANNOTATION, UpgradeRecord};
-use crate::wanted::Wanted;
+use crate::wanted::WantedServers;
 
 /// A pod, as far as an upgrade in place is about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ const FIXED: [&str; 11] = [
 ];
 
 impl PodFacts {
-    pub(crate) fn read(pod: &Value, name: &str, wanted: &Wanted) -> Result<PodFacts, WrongField> {
+    pub(crate) fn read(pod: &Value, name: &str, wanted: &WantedServers) -> Result<PodFacts, WrongField> {
         let of = format!("pod {name}");
         let at = |path| Field::at(pod, &of, path);
         let containers = at("/spec/containers").list()?;
@@ -123,7 +123,7 @@ fn in_one_line(text: &str) -> String {
 }
 
 /// Fields in which a pod is not what the template says. What others have added to the pod counts for nothing.
-fn outdated(container: &Value, volumes: Option<&Value>, wanted: &Wanted) -> Vec<&'static str> {
+fn outdated(container: &Value, volumes: Option<&Value>, wanted: &WantedServers) -> Vec<&'static str> {
     let mut outdated: Vec<&'static str> =
         FIXED.into_iter().filter(|key| container.get(key) != wanted.template.get(key)).collect();
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();

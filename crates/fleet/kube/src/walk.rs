@@ -6,14 +6,14 @@ use os::clock::{Stopwatch, pause};
 use serde_json::{Value, json};
 use stdx::log_level::LogLevel;
 
-use crate::api::{ApiAnswer, ApiFault, ApiServer};
-use crate::decision::{PodView, Step, decide};
+use crate::api::{ApiFault, ApiServer, KubeAnswer};
+use crate::decision::{PodView, UpgradeStep, decide};
 use crate::fields::WrongField;
 use crate::outcome::{PodEnding, PodOutcome, UpgradeHalt, UpgradeOutcome, UpgradeResult};
 use crate::pod_facts::PodFacts;
 use crate::record::{ANNOTATION, UpgradeRecord};
 use crate::server_page::ServerFacts;
-use crate::wanted::Wanted;
+use crate::wanted::WantedServers;
 
 /// Which servers, and with how much patience.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl Walk<'_> {
     }
 
     /// The StatefulSet.
-    fn wanted(&mut self) -> Result<Wanted, Cut> {
+    fn wanted(&mut self) -> Result<WantedServers, Cut> {
         let UpgradeOptions { namespace, name, .. } = self.options;
         let path = format!("/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}");
         let missing = || {
@@ -144,10 +144,10 @@ impl Walk<'_> {
             ApiFault::Refused { what, status: 404, why: format!("there is none in namespace {namespace}") }
         };
         let set = match self.patiently(|api| api.get(&path))? {
-            ApiAnswer::Object(set) => set,
-            ApiAnswer::Missing | ApiAnswer::Conflict => return Err(missing().into()),
+            KubeAnswer::Object(set) => set,
+            KubeAnswer::Missing | KubeAnswer::Conflict => return Err(missing().into()),
         };
-        let wanted = Wanted::read(&set, name)?;
+        let wanted = WantedServers::read(&set, name)?;
         if !wanted.is_on_delete {
             let why = format!(
                 "the updateStrategy of StatefulSet {name} is not OnDelete, so Kubernetes itself replaces pods, and their items are lost with them"
@@ -161,28 +161,30 @@ impl Walk<'_> {
     }
 
     /// Another release may have changed what is wanted since.
-    fn check_wanted(&mut self, wanted: &Wanted) -> Result<(), Cut> {
+    fn check_wanted(&mut self, wanted: &WantedServers) -> Result<(), Cut> {
         let now = self.wanted()?;
         let is_same = (&now.image, &now.flags, &now.pods) == (&wanted.image, &wanted.flags, &wanted.pods);
         if is_same { Ok(()) } else { Err(Cut::Overtaken) }
     }
 
     /// What would be done to a pod.
-    fn show(&mut self, wanted: &Wanted, name: &str) -> Result<PodOutcome, Cut> {
+    fn show(&mut self, wanted: &WantedServers, name: &str) -> Result<PodOutcome, Cut> {
         let (pod, server) = self.look(wanted, name)?;
         let ending = match self.decide(wanted, name, pod.as_ref(), &server) {
-            Step::Done(ending) => ending,
-            Step::Wait(what) => PodEnding::Would(format!("would wait for {what}")),
-            Step::Replace(record) if record.restarts > 0 => {
+            UpgradeStep::Done(ending) => ending,
+            UpgradeStep::Wait(what) => PodEnding::Would(format!("would wait for {what}")),
+            UpgradeStep::Replace(record) if record.restarts > 0 => {
                 PodEnding::Would(format!("would be restarted for its flags, with {}", known(record.items)))
             }
-            Step::Replace(record) => PodEnding::Would(format!(
+            UpgradeStep::Replace(record) => PodEnding::Would(format!(
                 "would get the image {}, with {}",
                 record.image,
                 known(record.items)
             )),
-            Step::Settle(ending) => PodEnding::Would(format!("was {}, which would be noted", ending.text())),
-            Step::Halt(halt) => PodEnding::Would(format!("would end the upgrade: {}", halt.why)),
+            UpgradeStep::Settle(ending) => {
+                PodEnding::Would(format!("was {}, which would be noted", ending.text()))
+            }
+            UpgradeStep::Halt(halt) => PodEnding::Would(format!("would end the upgrade: {}", halt.why)),
         };
         Ok(PodOutcome {
             pod: name.to_owned(),
@@ -193,14 +195,14 @@ impl Walk<'_> {
     }
 
     /// Steps for a pod until none is left.
-    fn upgrade(&mut self, wanted: &Wanted, name: &str) -> Result<PodOutcome, Cut> {
+    fn upgrade(&mut self, wanted: &WantedServers, name: &str) -> Result<PodOutcome, Cut> {
         let began = Stopwatch::start();
         let (mut waiting, mut since, mut outages) = (String::new(), Stopwatch::start(), self.outages);
         loop {
             let (pod, server) = self.look(wanted, name)?;
             let step = self.decide(wanted, name, pod.as_ref(), &server);
             let patch = match (&step, &pod) {
-                (Step::Done(ending), _) => {
+                (UpgradeStep::Done(ending), _) => {
                     let outdated = outdated(pod.as_ref());
                     return Ok(PodOutcome {
                         pod: name.to_owned(),
@@ -209,21 +211,21 @@ impl Walk<'_> {
                         outdated,
                     });
                 }
-                (Step::Halt(halt), _) => return Err(Cut::Halt(halt.clone())),
-                (Step::Replace(record), Some(pod)) => {
+                (UpgradeStep::Halt(halt), _) => return Err(Cut::Halt(halt.clone())),
+                (UpgradeStep::Replace(record), Some(pod)) => {
                     self.check_wanted(wanted)?;
                     Some(replacement(pod, record, wanted))
                 }
-                (Step::Settle(_), Some(pod)) => Some(settled(pod)),
+                (UpgradeStep::Settle(_), Some(pod)) => Some(settled(pod)),
                 // Perhaps because there are to be fewer.
                 (_, None) => {
                     self.check_wanted(wanted)?;
                     None
                 }
-                (Step::Wait(_), Some(_)) => None,
+                (UpgradeStep::Wait(_), Some(_)) => None,
             };
             // A reason why something is not there yet changes while it is waited for; what is waited for does not.
-            let what = if let Step::Wait(what) = &step { what.as_str() } else { CHANGE };
+            let what = if let UpgradeStep::Wait(what) = &step { what.as_str() } else { CHANGE };
             let subject = |text: &str| text.split([':', '(']).next().unwrap_or_default().trim().to_owned();
             let is_other = subject(what) != subject(&waiting);
             // While nobody could look, a server may have needed its time.
@@ -246,7 +248,7 @@ impl Walk<'_> {
                 Some(patch) => self.change(name, &step, &patch)?,
                 None => false,
             };
-            if let (Step::Settle(ending), true) = (step, is_changed) {
+            if let (UpgradeStep::Settle(ending), true) = (step, is_changed) {
                 let outdated = outdated(pod.as_ref());
                 return Ok(PodOutcome { pod: name.to_owned(), ending, took: began.passed(), outdated });
             }
@@ -255,8 +257,8 @@ impl Walk<'_> {
     }
 
     /// False: the pod is not the one that was looked at any more.
-    fn change(&mut self, name: &str, step: &Step, patch: &Value) -> Result<bool, Cut> {
-        if let Step::Replace(record) = step {
+    fn change(&mut self, name: &str, step: &UpgradeStep, patch: &Value) -> Result<bool, Cut> {
+        if let UpgradeStep::Replace(record) = step {
             let why = if record.restarts > 0 {
                 "restarted for its flags, by the image name"
             } else {
@@ -269,21 +271,23 @@ impl Walk<'_> {
         }
         let path = self.pod_path(name);
         match self.patiently(|api| api.patch(&path, patch))? {
-            ApiAnswer::Object(_) => Ok(true),
-            ApiAnswer::Missing | ApiAnswer::Conflict => Ok(false),
+            KubeAnswer::Object(_) => Ok(true),
+            KubeAnswer::Missing | KubeAnswer::Conflict => Ok(false),
         }
     }
 
     /// A pod, and what its server says; the error is why it says nothing.
     fn look(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedServers,
         name: &str,
     ) -> Result<(Option<PodFacts>, Result<ServerFacts, String>), Cut> {
         let path = self.pod_path(name);
         let pod = match self.patiently(|api| api.get(&path))? {
-            ApiAnswer::Object(pod) => PodFacts::read(&pod, name, wanted)?,
-            ApiAnswer::Missing | ApiAnswer::Conflict => return Ok((None, Err("there is no pod".to_owned()))),
+            KubeAnswer::Object(pod) => PodFacts::read(&pod, name, wanted)?,
+            KubeAnswer::Missing | KubeAnswer::Conflict => {
+                return Ok((None, Err("there is no pod".to_owned())));
+            }
         };
         let server = match pod.container.is_running {
             true => self.ask_server(&path, &pod),
@@ -304,11 +308,11 @@ impl Walk<'_> {
 
     fn decide(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedServers,
         name: &str,
         pod: Option<&PodFacts>,
         server: &Result<ServerFacts, String>,
-    ) -> Step {
+    ) -> UpgradeStep {
         let server = server.as_ref().map_err(String::as_str);
         decide(wanted, &PodView { name, namespace: &self.options.namespace, pod, server })
     }
@@ -321,8 +325,8 @@ impl Walk<'_> {
     /// the version of the pod that it changes.
     fn patiently(
         &mut self,
-        mut ask: impl FnMut(&ApiServer) -> Result<ApiAnswer, ApiFault>,
-    ) -> Result<ApiAnswer, Cut> {
+        mut ask: impl FnMut(&ApiServer) -> Result<KubeAnswer, ApiFault>,
+    ) -> Result<KubeAnswer, Cut> {
         let (began, mut wait, mut is_told) = (Stopwatch::start(), self.options.look_every, false);
         loop {
             let fault = match ask(self.api) {
@@ -383,7 +387,7 @@ fn outdated(pod: Option<&PodFacts>) -> Vec<&'static str> {
 }
 
 /// The patch that begins: the image, and the record. With the version of the pod it changes that one or none.
-fn replacement(pod: &PodFacts, record: &UpgradeRecord, wanted: &Wanted) -> Value {
+fn replacement(pod: &PodFacts, record: &UpgradeRecord, wanted: &WantedServers) -> Value {
     json!({
         "metadata": { "resourceVersion": pod.resource_version, "annotations": { ANNOTATION: record.text() } },
         "spec": { "containers": [{ "name": wanted.container, "image": record.image }] },

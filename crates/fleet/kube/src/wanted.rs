@@ -1,4 +1,4 @@
-//! What a StatefulSet wants of its pods: names, image, flags.
+//! Desired state of servers, from their StatefulSet: names, image, flags.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const FLAGS: &str = "/spec/template/metadata/annotations/checksum~1flags";
 
 /// A StatefulSet, as far as an upgrade in place is about it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedServers {
     /// Names of its pods, in their order.
     pub(crate) pods: Vec<String>,
     /// The container of the server: the first one.
@@ -26,8 +26,8 @@ pub(crate) struct Wanted {
     pub(crate) volumes: Vec<Value>,
 }
 
-impl Wanted {
-    pub(crate) fn read(set: &Value, name: &str) -> Result<Wanted, WrongField> {
+impl WantedServers {
+    pub(crate) fn read(set: &Value, name: &str) -> Result<WantedServers, WrongField> {
         let of = format!("StatefulSet {name}");
         let at = |path| Field::at(set, &of, path);
         let replicas = at("/spec/replicas").number()?.unwrap_or(1);
@@ -39,7 +39,7 @@ impl Wanted {
         let container = at("/spec/template/spec/containers/0/name").required_text()?.to_owned();
         let image = at("/spec/template/spec/containers/0/image").required_text()?.to_owned();
         let template = named(containers, &container).cloned().unwrap_or_default();
-        Ok(Wanted {
+        Ok(WantedServers {
             pods,
             container,
             image,
@@ -67,7 +67,7 @@ mod tests {
             for (key, value) in spec.as_object().expect("an object") {
                 set["spec"][key] = value.clone();
             }
-            Wanted::read(&set, "cache").map(|wanted| wanted.pods).map_err(|error| error.to_string())
+            WantedServers::read(&set, "cache").map(|wanted| wanted.pods).map_err(|error| error.to_string())
         };
         assert_eq!(set(json!({})), Ok(vec!["cache-0".to_owned()]));
         assert_eq!(set(json!({"replicas": 0})), Ok(vec![]));

@@ -8,7 +8,7 @@ const SUM: &str = "sha256:00112233445566778899aabbccddeeff00112233445566778899aa
 
 /// What is seen: words such as `image=a:2`, in any order. A pod is that of `a:1`, whose container c1 is ready, with 7 items in a file
 /// and the flags f1, unless they say otherwise.
-fn step(words: &str) -> Step {
+fn step(words: &str) -> UpgradeStep {
     let word = |key: &str| {
         words.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned)
     };
@@ -16,7 +16,7 @@ fn step(words: &str) -> Step {
     let number =
         |key: &str, otherwise: u64| word(key).map_or(otherwise, |text| text.parse().expect("a number"));
     let flags = word("wants-flags").unwrap_or("f1".to_owned());
-    let wanted = Wanted {
+    let wanted = WantedServers {
         pods: vec!["p".to_owned()],
         container: "evenkeel".to_owned(),
         image: word("wants").unwrap_or("a:1".to_owned()),
@@ -70,15 +70,15 @@ fn step(words: &str) -> Step {
 #[track_caller]
 fn check(words: &str, expected: &str) {
     let found = match step(words) {
-        Step::Done(ending) => format!("done: {}", ending.text()),
-        Step::Wait(what) => format!("wait: {what}"),
-        Step::Replace(UpgradeRecord { image, container, items, restarts }) => {
+        UpgradeStep::Done(ending) => format!("done: {}", ending.text()),
+        UpgradeStep::Wait(what) => format!("wait: {what}"),
+        UpgradeStep::Replace(UpgradeRecord { image, container, items, restarts }) => {
             let container = container.unwrap_or_else(|| "nothing".to_owned());
             let items = items.map_or_else(|| "unknown".to_owned(), |items| items.to_string());
             format!("replace {container} by {image}, items {items}, restarts {restarts}")
         }
-        Step::Settle(ending) => format!("settle: {}", ending.text()),
-        Step::Halt(halt) => format!("halt: {}", halt.why),
+        UpgradeStep::Settle(ending) => format!("settle: {}", ending.text()),
+        UpgradeStep::Halt(halt) => format!("halt: {}", halt.why),
     };
     assert_eq!(found, expected, "{words}");
 }
@@ -146,6 +146,10 @@ fn what_has_begun_is_waited_for() {
     check(
         &begun("waits=ImagePullBackOff because=pulling:a:1"),
         "wait: the container of the new image to start (ImagePullBackOff: pulling:a:1)",
+    );
+    check(
+        &begun("waits=ErrImagePull because=resolve:docker.io/library/a:2"),
+        "halt: the image cannot be had (ErrImagePull: resolve:docker.io/library/a:2)",
     );
     check(
         &begun("waits=ImagePullBackOff because=pulling:a:2"),
