@@ -197,6 +197,18 @@ fn an_upgrade_that_ends_after_each_request_goes_on() {
 }
 
 #[test]
+fn several_at_the_same_time_are_one_upgrade() {
+    let cluster = Cluster::new(3);
+    let start =
+        |_| command(&cluster, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let together: Vec<_> = (0..4).map(start).collect();
+    for mut child in together {
+        assert!(child.wait().expect("a child").success());
+    }
+    check_servers(&cluster, "evenkeel:2", 2);
+}
+
+#[test]
 fn a_pod_that_is_made_again_meanwhile_needs_nothing() {
     let cluster = Cluster::new(2);
     let other = cluster.clone();

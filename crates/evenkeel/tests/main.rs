@@ -22,6 +22,7 @@ mod serve_accepting;
 mod serve_files;
 mod serve_lines;
 mod serve_receive_queues;
+mod serve_restored;
 mod support;
 mod top_live;
 mod top_once;

@@ -209,9 +209,16 @@ impl Cluster {
         .to_string()
     }
 
+    /// A kubectl of an operator who may do everything.
+    pub(super) fn kubectl_command(&self, words: &[&str]) -> Command {
+        let mut kubectl = Command::new("kubectl");
+        kubectl.arg("--kubeconfig").arg(self.admin()).args(words);
+        kubectl
+    }
+
     /// Runs kubectl.
     pub(super) fn kubectl(&self, words: &[&str]) -> Output {
-        Command::new("kubectl").arg("--kubeconfig").arg(self.admin()).args(words).output().expect("kubectl")
+        self.kubectl_command(words).output().expect("kubectl")
     }
 
     /// Runs kubectl, which has to succeed; returns what it prints.

@@ -82,6 +82,7 @@ pub(super) fn all(cluster: &Cluster) {
         both.iter().all(|pod| pod.image == "evenkeel/evenkeel:0.1.0" && pod.statistic("num_threads") == "2")
     );
     nothing_to_do(cluster);
+    by_hand(cluster);
     an_image_that_nobody_has(cluster);
     a_server_that_cannot_start(cluster);
     a_server_that_came_back_empty(cluster);
@@ -156,6 +157,54 @@ fn nothing_to_do(cluster: &Cluster) {
     let before = PodNow::all(cluster);
     helm(cluster, &["image.tag=0.1.0", "threads=2"]);
     assert_eq!(PodNow::all(cluster), before);
+}
+
+/// docs/kubernetes.md, "By hand": through `kubectl proxy`, and with kubectl alone.
+fn by_hand(cluster: &Cluster) {
+    let mut proxy =
+        cluster.kubectl_command(&["proxy", "--port=8001"]).stdout(Stdio::null()).spawn().expect("kubectl");
+    until("kubectl proxy", || TcpStream::connect("127.0.0.1:8001").is_ok());
+    want_image(cluster, "evenkeel/evenkeel:0.1.1");
+    let typed = [
+        "kube",
+        "warm-upgrade",
+        "cache-evenkeel",
+        "--namespace",
+        "cache",
+        "--server",
+        "http://127.0.0.1:8001",
+    ];
+    for (more, expected) in [(Some("--dry-run"), "nothing was changed"), (None, "2 of them were restarted")] {
+        let output = Command::new(binary().expect("it was there"))
+            .args(typed)
+            .args(more)
+            .output()
+            .expect("the binary");
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains(expected), "{said}");
+    }
+    proxy.kill().expect("a child");
+    proxy.wait().expect("a child");
+    want_image(cluster, "evenkeel/evenkeel:0.1.0");
+    let patch =
+        r#"[{"op": "replace", "path": "/spec/containers/0/image", "value": "evenkeel/evenkeel:0.1.0"}]"#;
+    for name in PODS {
+        let before = PodNow::of(cluster, name);
+        cluster.told(&["-n", NAMESPACE, "patch", "pod", name, "--type=json", "-p", patch]);
+        // "look again"
+        until("the new container", || PodNow::of(cluster, name).restarts > before.restarts);
+        cluster.told(&[
+            "-n",
+            NAMESPACE,
+            "wait",
+            &format!("pod/{name}"),
+            "--for=condition=Ready",
+            "--timeout=5m",
+        ]);
+        let said = cluster.told(&["-n", NAMESPACE, "logs", name, "--tail=5"]);
+        assert!(said.contains(&format!("with {ITEMS} items of the last server")), "{said}");
+    }
 }
 
 /// The Job has the same image: where that cannot be had, no server is touched.
