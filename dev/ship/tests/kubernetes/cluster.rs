@@ -108,6 +108,8 @@ impl Cluster {
             .arg(work.join("certificates"))
             .arg("--token-auth-file")
             .arg(work.join("tokens.csv"));
+        // No name server knows the name of the node, which it would ask for logs otherwise.
+        server.args(["--kubelet-preferred-address-types", "InternalIP"]);
         self.begin("kube-apiserver", &mut server);
         for (name, token) in [("admin", ADMIN_TOKEN), ("node", "node-token")] {
             fs::write(work.join(format!("{name}.conf")), self.configuration(token)).unwrap();
