@@ -262,7 +262,7 @@ fn a_server_that_cannot_start(cluster: &Cluster) {
     assert_eq!(after[1], before[1]);
     assert_eq!((&after[0].uid, &after[0].image), (&before[0].uid, &before[0].image));
     assert_eq!(after[0].statistic("curr_items"), ITEMS.to_string());
-    println!("an image of a server that nobody has: {}", said.lines().last().unwrap_or_default());
+    println!("an image of a server that nobody has: {}", said.lines().next().unwrap_or_default());
 }
 
 /// A server that has no orderly end comes back empty: that halts, until a person says that it may stay so.
