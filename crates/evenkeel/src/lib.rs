@@ -9,12 +9,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 mod agent;
+mod containers;
 mod control;
 mod failure;
 mod lab;
 mod peers;
 mod process;
-mod ready;
 mod replay;
 mod route;
 mod serve;

@@ -9,10 +9,11 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
 
+use crate::containers::{kube, ready};
 use crate::failure::Failure;
 use crate::terminal::log;
 use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{agent, control, lab, ready, replay, route, serve, top, tune, up};
+use crate::{agent, control, lab, replay, route, serve, top, tune, up};
 
 /// What is typed to the program alone.
 const OF_THE_PROGRAM: [&str; 4] = ["-h", "--help", "-V", "--version"];
@@ -88,6 +89,7 @@ pub(crate) fn command(columns: usize) -> Command {
             )
             .arg(log_argument()),
         )
+        .subcommand(kube::command().mut_subcommand("warm-upgrade", |job| job.arg(log_argument())))
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell));
     short_help::with_short_help(whole)
@@ -100,10 +102,15 @@ fn pages() -> Vec<String> {
         let jobs = verb.get_subcommands().filter(|job| !job.is_hide_set());
         jobs.map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs = ["up", "serve", "route", "replay", "ready", "load", "top", "tune", "lab", "control", "agent"]
-        .map(str::to_owned)
-        .into_iter();
-    verbs.chain([tune::command(), lab::command(), control::command()].into_iter().flat_map(jobs)).collect()
+    let verbs =
+        ["up", "serve", "route", "replay", "ready", "load", "top", "tune", "lab", "control", "agent", "kube"]
+            .map(str::to_owned)
+            .into_iter();
+    verbs
+        .chain(
+            [tune::command(), lab::command(), control::command(), kube::command()].into_iter().flat_map(jobs),
+        )
+        .collect()
 }
 
 /// Carries out a command line, name of the program first, and returns the exit status.
@@ -127,6 +134,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
         Some(("control", matches)) => return control::run(matches),
+        Some(("kube", matches)) => return kube::run(matches),
         Some(("agent", matches)) => agent::run(
             &agent::Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?,
         ),
@@ -176,6 +184,7 @@ pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
         "lab",
         "control",
         "agent",
+        "kube",
         "man",
         "completions",
     ];

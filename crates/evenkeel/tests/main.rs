@@ -3,6 +3,8 @@
 mod closed_pipe;
 mod first_process;
 mod howto;
+mod kube_halted;
+mod kube_upgrade;
 mod lab;
 mod lab_run;
 mod lab_windows;
@@ -21,6 +23,7 @@ mod serve_accepting;
 mod serve_files;
 mod serve_lines;
 mod serve_receive_queues;
+mod serve_restored;
 mod support;
 mod top_live;
 mod top_once;

@@ -1,6 +1,7 @@
 //! Hosts, namespaces, processes and waits that several tests of the binary share.
 
 pub(crate) mod client;
+pub(crate) mod cluster;
 pub(crate) mod full_pipe;
 pub(crate) mod host;
 pub(crate) mod inner;

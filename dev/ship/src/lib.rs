@@ -12,6 +12,7 @@ pub mod commands;
 pub mod dist;
 pub mod image;
 pub mod inputs;
+pub mod kubernetes;
 pub mod monitoring;
 pub mod notices;
 pub mod packages;

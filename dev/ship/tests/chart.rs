@@ -16,6 +16,7 @@ mod pages;
 mod pods;
 mod rendering;
 mod sidecar;
+mod warm_upgrade;
 
 /// Value files, with `golden` and `refused` beside them.
 fn cases() -> PathBuf {

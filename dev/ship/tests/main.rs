@@ -4,6 +4,7 @@ mod chart;
 mod docker;
 mod foreign;
 mod image;
+mod kubernetes;
 mod monitoring;
 mod packages;
 mod release;

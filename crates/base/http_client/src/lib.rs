@@ -116,9 +116,20 @@ impl HttpClient {
         header: Option<(HeaderName, &str)>,
         body: Vec<u8>,
     ) -> Result<HttpAnswer, HttpFault> {
+        self.send_with(method, path, header.as_slice(), body).await
+    }
+
+    /// The same with any number of headers.
+    pub async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, &str)],
+        body: Vec<u8>,
+    ) -> Result<HttpAnswer, HttpFault> {
         let mut request = Request::builder().method(method).uri(path).header(HOST, self.authority.clone());
-        if let Some((name, value)) = header {
-            request = request.header(name, value);
+        for (name, value) in headers {
+            request = request.header(name, *value);
         }
         let mut request = request.body(Full::new(Bytes::from(body))).map_err(HttpFault::Request)?;
         while let Some(mut sender) = self.take_idle() {

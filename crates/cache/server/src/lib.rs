@@ -351,17 +351,20 @@ impl Bound {
         let files = devices.iter().flat_map(|devices| devices.iter());
         let files = files.map(|device| device.file().map(DiskFile::from));
         let files: Vec<DiskFile> = files.collect::<Result<_, _>>().map_err(Error::Duplicate)?;
+        let outlives_process = !matches!(memory, Memory::Anonymous);
         let store = match memory {
             Memory::Anonymous => Store::new(config)?,
             Memory::File(file) => Store::in_file(config, &file)?,
             Memory::Left(file, manifest) => take_over(config, &file, &manifest, self.network.notice())?,
             Memory::Handed(file, manifest) => Store::thaw_frozen(config, &file, &manifest)?,
         };
+        let restored_items = outlives_process.then(|| store.statistics().counts.curr_items);
         let paths = flash.paths.iter().map(|path| path.path.clone()).collect();
         store.on_device_off(flash_tier::device_off::line(paths, self.network.notice()));
         let mut shared =
             Shared::new(self.options, store, &self.network, self.tls, self.started_unix_ms, self.began);
         shared.protocols = self.protocols;
+        shared.restored_items = restored_items;
         shared.flash_files = files;
         Ok(Provisioned { network: self.network, shared: Arc::new(shared), devices: devices.map(Arc::new) })
     }

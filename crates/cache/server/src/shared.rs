@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) started_unix_ms: u64,
     /// What the clock showed at the start of this process.
     began: Now,
+    /// Items that an earlier process has left in the memory of this one; `None` if its memory ends with it, so that it can have none.
+    pub(crate) restored_items: Option<u64>,
     verbosity: AtomicU32,
     /// Settings of memcached subsystems that do not exist here, last changed by commands.
     echo: Mutex<Echo>,
@@ -148,6 +150,7 @@ impl Shared {
             oldest: AtomicU32::new(0),
             started_unix_ms,
             began,
+            restored_items: None,
             verbosity: AtomicU32::new(u32::from(options.verbosity)),
             echo: Mutex::new(options.echo.clone()),
             options,

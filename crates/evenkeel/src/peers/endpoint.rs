@@ -13,6 +13,7 @@ use stdx::clock::Now;
 
 use crate::failure::Failure;
 use crate::peers::host_sampler::HostSampler;
+use crate::process::flag_files;
 
 /// A bound endpoint.
 pub(crate) struct Endpoint {
@@ -140,7 +141,7 @@ impl<C: Fn() -> Now + Send + Sync + 'static> Source for Pages<C> {
     }
 
     fn report(&self, name: &str) -> Option<String> {
-        (name == "stats").then(|| self.monitor.report((self.clock)()))
+        (name == "stats").then(|| self.monitor.report_with((self.clock)(), flag_files::report()))
     }
 }
 

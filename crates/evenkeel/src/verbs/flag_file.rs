@@ -10,11 +10,9 @@ use clap::error::ErrorKind;
 
 use crate::control::read_file;
 use crate::failure::Failure;
+use crate::process::flag_files::{self, FILE_LEN_MAX};
 use crate::terminal::output::COLUMNS_DEFAULT;
 use crate::{route, serve};
-
-/// Longest file in bytes: all flags of a server, each with a page of comments.
-const FILE_LEN_MAX: u64 = 256 * 1024;
 
 /// The command line with the flags of its files in their places.
 pub(super) fn with_flags_of_files(typed: &[OsString]) -> Result<Vec<OsString>, Failure> {
@@ -42,6 +40,7 @@ fn verb_len(typed: &[OsString]) -> usize {
 /// The words of a file's lines.
 fn flags_of(verb: &[OsString], path: &Path) -> Result<Vec<OsString>, Failure> {
     let text = read_file(path, FILE_LEN_MAX)?;
+    flag_files::note(path, text.as_bytes());
     let mut words = Vec::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         if line.is_empty() || line.starts_with('#') {

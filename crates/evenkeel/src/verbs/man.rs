@@ -17,8 +17,10 @@ pub(crate) fn page(verb: Option<&str>) -> Vec<u8> {
     let page = match verb {
         Some(verb) => {
             let name = format!("evenkeel-{verb}");
-            // `tune-check` is a job of a verb.
-            let found = verb.split('-').fold(&command, |command, word| {
+            // `tune-check` is a job of a verb, and `kube-warm-upgrade` a job whose name has two words.
+            let (first, job) = verb.split_once('-').unwrap_or((verb, ""));
+            let words = [first, job].into_iter().filter(|word| !word.is_empty());
+            let found = words.fold(&command, |command, word| {
                 command.find_subcommand(word).expect("clap has checked the verb")
             });
             let found = found.clone();
@@ -45,7 +47,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         }
         Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
         Some("replay") => statuses(&mut page, &crate::replay::STATUSES)?,
-        Some("ready") => statuses(&mut page, &crate::ready::STATUSES)?,
+        Some("ready") => statuses(&mut page, &crate::containers::ready::STATUSES)?,
         Some("top") => statuses(&mut page, &crate::top::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
         Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
@@ -59,6 +61,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         Some("lab-report") => statuses(&mut page, &crate::lab::REPORT_STATUSES)?,
         Some("lab-weeks") => statuses(&mut page, &crate::lab::WEEKS_STATUSES)?,
         Some("lab-compare") => statuses(&mut page, &crate::lab::COMPARE_STATUSES)?,
+        Some("kube-warm-upgrade") => statuses(&mut page, &crate::containers::kube::STATUSES)?,
         Some(job) if job.starts_with("control-") => statuses(&mut page, &crate::control::STATUSES)?,
         _ => man.render_subcommands_section(&mut page)?,
     }

@@ -23,6 +23,7 @@ const PROGRAMS: [ShownProgram; 2] = [
             "replay",
             "control",
             "agent",
+            "kube",
             "top",
             "load",
             "tune",

@@ -12,7 +12,7 @@ struct ShortHelp {
     flags: &'static [&'static str],
 }
 
-const SHORT_HELPS: [ShortHelp; 20] = [
+const SHORT_HELPS: [ShortHelp; 21] = [
     ShortHelp {
         command: "up",
         examples: &[
@@ -162,6 +162,17 @@ const SHORT_HELPS: [ShortHelp; 20] = [
         examples: &[
             ("status", "the fleet as the controllers see it"),
             ("replace server-1", "what replacing a server would do; with --apply --why TEXT it happens"),
+        ],
+        flags: &[],
+    },
+    ShortHelp {
+        command: "kube",
+        examples: &[
+            (
+                "warm-upgrade cache-evenkeel --namespace cache --server http://127.0.0.1:8001 --dry-run",
+                "what an upgrade would do, through `kubectl proxy --port=8001`",
+            ),
+            ("warm-upgrade cache-evenkeel", "do it, in a pod of the cluster"),
         ],
         flags: &[],
     },

@@ -26,9 +26,9 @@
 {{- toJson $names }}
 {{- end }}
 
-{{- /* Labels that select pods; they never change. `component` is cache, router, metrics (no pods) or tune, which has no metrics. */ -}}
+{{- /* Labels that select pods; they never change. `component` is cache, router, metrics (no pods), or one without metrics: tune, warm-upgrade. */ -}}
 {{- define "evenkeel.selector" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}{{ if eq (toString .component) "tune" }}-tune{{ end }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}{{ if has (toString .component) (list "tune" "warm-upgrade") }}-{{ .component }}{{ end }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}

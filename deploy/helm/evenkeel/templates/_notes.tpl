@@ -53,7 +53,12 @@ Only pods with the label {{ $name }}-client=true may connect.
 {{- end }}
 {{- if .Values.warmUpgrade.enabled }}
 
+{{ if .Values.warmUpgrade.job.enabled -}}
+Upgrades with other flags or another image restart one server after the other, with its items, and fail at the first that comes back
+without them. Give Helm time for it: --timeout 30m.
+{{- else -}}
 An upgrade changes no server by itself. With other flags or another image, go through docs/kubernetes.md, "Warm upgrade".
+{{- end }}
 {{- else if gt .Release.Revision 1 }}
 
 Servers whose image or flags have changed are replaced one after the other, and begin empty (docs/kubernetes.md, "Upgrade").

@@ -39,7 +39,7 @@ pub fn made(folder: &Path, kinds: &[&str]) -> Result<()> {
 }
 
 /// The folder of Kubernetes' module, downloaded by Go if it is not there.
-fn module() -> Result<PathBuf> {
+pub(crate) fn module() -> Result<PathBuf> {
     let module = format!("k8s.io/kubernetes@v{KUBERNETES}");
     let mut go = Command::new("go");
     let output = go.args(["mod", "download", "-json", &module]).output().context("start go")?;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use net::DriverChoice;
+use serde_json::{Map, Value};
 use stdx::clock::Now;
 use stdx::exposition::Exposition;
 
@@ -45,9 +46,16 @@ impl Monitor {
 
     /// The report `stats`: a JSON object.
     pub fn report(&self, now: Now) -> String {
+        self.report_with(now, Map::new())
+    }
+
+    /// The same with further fields: what a process knows beside its server.
+    pub fn report_with(&self, now: Now, beside: Map<String, Value>) -> String {
         let figures = self.shared.since_start();
         let statistics = Statistics::read(&self.shared, &figures, now);
-        json::report(&self.shared, &statistics, &figures, now)
+        let mut report = json::report(&self.shared, &statistics, &figures, now);
+        report.extend(beside);
+        Value::Object(report).to_string()
     }
 
     /// Whether all workers serve; the error is a clause that says why not.

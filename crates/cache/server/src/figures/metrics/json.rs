@@ -12,7 +12,12 @@ use crate::watch::ReadableKey;
 use ::hot_keys::{HotKey, HotKeys};
 
 /// An object; names under `stats` are memcached's.
-pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures, now: Now) -> String {
+pub(super) fn report(
+    shared: &Shared,
+    statistics: &Statistics,
+    figures: &Figures,
+    now: Now,
+) -> Map<String, Value> {
     let threads: Map<String, Value> = os::cpu_time::of_own_threads()
         .into_iter()
         .map(|(name, times)| (name, json!({ "run_ns": times.run_ns, "wait_ns": times.wait_ns })))
@@ -32,13 +37,16 @@ pub(super) fn report(shared: &Shared, statistics: &Statistics, figures: &Figures
             "ghost_bytes": store.ghost_bytes,
             "dead_bytes": store.segments.dead_bytes,
         },
+        // `null`: the memory of this server ends with it, so it can have none of an earlier one.
+        "restored_items": shared.restored_items,
         "ghost_hits": store.counts.ghost_hits,
         "service": service_times(shared),
         "wait": times(&shared.waits()),
         "hot": shared.options.dumping.then(|| hot_keys(&HotKeys::read(&shared.hot_tables, now))),
         "threads": threads,
     });
-    report.to_string()
+    let Value::Object(report) = report else { unreachable!("it was just written as an object") };
+    report
 }
 
 fn service_times(shared: &Shared) -> Map<String, Value> {

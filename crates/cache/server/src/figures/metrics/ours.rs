@@ -20,6 +20,10 @@ pub(super) fn write(shared: &Shared, figures: &Figures, now: Now, text: &mut Exp
     text.family("evenkeel_build_info", Gauge, "The version, as a label.")
         .sample(&[("version", EVENKEEL_VERSION)], 1);
     memory(figures, text);
+    if let Some(items) = shared.restored_items {
+        let help = "Items that this server had when it started, of the one before it (-e, --takeover).";
+        text.single("evenkeel_restored_items", Gauge, help, items);
+    }
     requests(figures, text);
     evictions(shared, text);
     if let Some(flash) = &figures.flash {
