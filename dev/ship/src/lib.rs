@@ -14,7 +14,6 @@ pub mod image;
 pub mod inputs;
 pub mod kubernetes;
 pub mod monitoring;
-pub mod notices;
 pub mod packages;
 pub mod programs;
 pub mod sbom;

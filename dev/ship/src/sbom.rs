@@ -3,6 +3,8 @@
 //! It comes from cargo's metadata and from `Cargo.lock`, without the crates that only tests and builds need, so that a scanner
 //! asks about nothing that is not there.
 
+pub mod notices;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

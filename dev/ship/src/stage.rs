@@ -3,8 +3,9 @@
 use crate::commands::{printed, said};
 use crate::inputs::elf::{Architecture, is_static};
 use crate::programs::{NFPM, run};
+use crate::sbom::notices;
 use crate::signatures::keys::{KeyKind, SigningKeys};
-use crate::{Artefact, Workshop, notices, seccomp};
+use crate::{Artefact, Workshop, seccomp};
 use anyhow::{Context, Result, ensure};
 use checkout::target_directory;
 use std::fs;
