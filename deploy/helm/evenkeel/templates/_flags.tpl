@@ -90,7 +90,7 @@
 
 {{- define "evenkeel.server.connections" -}}
 {{- $keys := list (dict "key" "maxConnections" "value" .Values.maxConnections) (dict "key" "config.maxConnections" "value" .Values.config.maxConnections) (dict "key" "MEMCACHED_MAX_CONNECTIONS" "value" (include "evenkeel.variable" (dict "root" . "name" "MEMCACHED_MAX_CONNECTIONS"))) }}
-{{- include "evenkeel.server.amount" (dict "root" . "kind" "connections" "keys" $keys "default" 10000) }}
+{{- include "evenkeel.server.amount" (dict "root" . "kind" "connections" "keys" $keys "default" "") }}
 {{- end }}
 
 {{- define "evenkeel.server.threads" -}}
@@ -118,7 +118,9 @@
 --port={{ include "evenkeel.server.port" . }}
 --memory-limit={{ include "evenkeel.server.memory" . }}
 --threads={{ include "evenkeel.server.threads" . }}
---conn-limit={{ include "evenkeel.server.connections" . }}
+{{- with include "evenkeel.server.connections" . }}
+--conn-limit={{ . }}
+{{- end }}
 --metrics-listen=*:{{ .Values.metrics.containerPorts.metrics }}
 {{- if eq .Values.logFormat "json" }}
 --log=json
