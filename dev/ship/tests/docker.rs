@@ -6,20 +6,16 @@
 use crate::image::turn;
 use crate::tools::{binary, have, have_built, is_thorough, leave_out, workshop};
 use checkout::{target_directory, workspace};
+use end_to_end::clock;
 use ship::commands::said;
 use ship::programs::COMPOSE;
 use ship::{image, seccomp};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 /// The network namespace of the daemon.
 const NAMESPACE: &str = "ek-docker";
-
-/// Attempts to see what must come, a quarter of a second apart.
-const ATTEMPTS: usize = 480;
 
 struct Docker {
     daemon: Child,
@@ -67,11 +63,8 @@ impl Docker {
 
     #[track_caller]
     fn wait_for<T>(&self, what: &str, look: impl Fn(&Docker) -> Option<T>) -> T {
-        for _ in 0..ATTEMPTS {
-            if let Some(found) = look(self) {
-                return found;
-            }
-            sleep(Duration::from_millis(250));
+        if let Some(found) = clock::wait_for(|| look(self)) {
+            return found;
         }
         panic!("{what} did not come; dockerd's log is {}", self.folder.join("log").display())
     }
