@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.settings;
     let text = read_file(path, FILE_LEN_MAX)?;
-    let file = variables::expanded(&text, |name| std::env::var(name).ok())
+    let file = variables::expanded(&text, |name| std::env::var(name))
         .and_then(|text| AgentFile::parse(&text))
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display()), None))?;
     if arguments.check {

@@ -20,6 +20,7 @@ const STATE: u32 = 4;
 const CONNECTIONS: u32 = 5;
 const HAVE: u32 = 6;
 const YOURS: u32 = 7;
+const REFUSED: u32 = 9;
 
 /// A server that can be taken over, in a folder of its own.
 struct Subject {
@@ -164,7 +165,7 @@ impl FakeSuccessor {
     fn go_to(&mut self, last: u32) {
         for kind in HELLO..=last {
             match kind {
-                HELLO => self.send(HELLO, br#"{"format":3,"version":"?"}"#),
+                HELLO => self.send(HELLO, br#"{"format":4,"layout":3,"version":"?"}"#),
                 READY | HAVE => self.send(kind, b""),
                 CONNECTIONS => while !self.wait_for(CONNECTIONS).is_empty() {},
                 _ => drop(self.wait_for(kind)),
@@ -192,6 +193,29 @@ fn a_successor_that_vanishes_or_talks_nonsense_at_any_step_costs_nothing() {
     check_filled(&mut subject.client());
     let after = clock::wait_for(|| (subject.open_files() <= before).then_some(()));
     assert!(after.is_some(), "{before} {}", subject.open_files());
+}
+
+#[test]
+fn a_successor_that_keeps_items_otherwise_is_refused_before_anything_has_stopped() {
+    let subject = Subject::start(&[]);
+    let mut resting = subject.client();
+    fill(&mut resting);
+    for (hello, expected) in [
+        (
+            r#"{"format":4,"layout":99,"version":"9.9"}"#,
+            "version 9.9 keeps items otherwise (layout 99, and here it is 3)",
+        ),
+        (r#"{"format":5,"layout":3,"version":"9.9"}"#, "version 9.9 takes over otherwise"),
+        (r#"{"format":3,"version":"0.0.9"}"#, "version 0.0.9 takes over otherwise"),
+    ] {
+        let mut successor = FakeSuccessor::new(&subject);
+        successor.send(HELLO, hello.as_bytes());
+        let why = String::from_utf8(successor.wait_for(REFUSED)).expect("a reason");
+        assert!(why.contains(expected), "{why}");
+        let line = format!("not taken over: {expected}");
+        assert!(clock::wait_for(|| subject.server.said().contains(&line).then_some(())).is_some(), "{line}");
+        check_filled(&mut resting);
+    }
 }
 
 /// It might still serve: the end of the exchange alone does not show that it does not.
@@ -240,7 +264,7 @@ fn a_server_that_is_stopped_and_goes_on_is_still_taken_over() {
     let mut successor = FakeSuccessor::new(&subject);
     successor.go_to(0);
     pause();
-    successor.send(HELLO, br#"{"format":3,"version":"?"}"#);
+    successor.send(HELLO, br#"{"format":4,"layout":3,"version":"?"}"#);
     successor.wait_for(OFFER);
     pause();
     successor.send(READY, b"");

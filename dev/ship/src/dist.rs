@@ -2,7 +2,7 @@
 
 use crate::commands::said;
 use crate::inputs::{GivenPrograms, NeededPrograms, Programs};
-use crate::signatures::keys::{KeyKind, SigningKeys};
+use crate::signatures::keys::{KeyKind, SigningKeys, check_owners};
 use crate::stage::signing_key;
 use crate::{
     Artefact, Make, Workshop, chart, checksums, image, monitoring, packages, sbom, seccomp, signatures, site,
@@ -96,6 +96,7 @@ pub fn dist(arguments: &Arguments) -> Result<bool> {
     let out = out.canonicalize().with_context(|| format!("find {}", out.display()))?;
     if keys.is_some() {
         check_empty(&out)?;
+        check_owners(&out)?;
     }
     let needs = |what| kinds.iter().any(|kind| kind.needs == what);
     let given = GivenPrograms {
@@ -117,6 +118,10 @@ pub fn dist(arguments: &Arguments) -> Result<bool> {
     };
     let (mut made, seconds) = make(&workshop, &kinds)?;
     let is_same = !arguments.twice || again(&workshop, &kinds, &made)?;
+    if !is_same && keys.is_some() {
+        println!("nothing is signed: the second time gave other bytes");
+        return Ok(false);
+    }
     if let Some(keys) = &keys {
         made.extend(sign_packages(&workshop, &kinds, keys, &made)?);
     }

@@ -124,6 +124,8 @@ fn fill(root: &Path, workshop: &Workshop) -> Result<()> {
         fs::write(&path, text).with_context(|| format!("write {name} of the image"))?;
         allow(&path, 0o644)?;
     }
+    // Whatever umask there is: the process is not root.
+    run(Command::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(root))?;
     // Everyone may write there, and only owners remove: as /tmp anywhere.
     fs::create_dir(root.join("tmp")).context("make tmp in the image")?;
     allow(&root.join("tmp"), 0o1777)

@@ -75,7 +75,12 @@ impl Programs {
         };
         if needed.binary || needed.static_binary {
             check_machines(&binary, static_binary.as_deref(), &speaker)?;
-            check_version(&speaker)?;
+            for program in [Some(&binary), static_binary.as_ref(), Some(&speaker)].into_iter().flatten() {
+                // Others cannot be asked here.
+                if Architecture::of(program)? == Architecture::here()? {
+                    check_version(program)?;
+                }
+            }
         }
         Ok(Programs { binary, static_binary, speaker })
     }

@@ -48,7 +48,7 @@ use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
 pub use net::{HandedConnection, Notice};
-pub use store::{FlashSizes, Manifest, is_items_file};
+pub use store::{FlashSizes, LAYOUT_VERSION, Manifest, is_items_file};
 use store::{Store, ThawError};
 
 use figures::metrics::Monitor;

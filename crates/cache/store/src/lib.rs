@@ -62,7 +62,7 @@ pub use error::Error;
 pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
 pub use index::hash::{KEY_LEN_MAX, Key};
-pub use manifest::{Manifest, ThawError};
+pub use manifest::{LAYOUT_VERSION, Manifest, ThawError};
 pub use memory::backing::is_items_file;
 pub use memory::large::{LARGE_VALUE_MIN, LargeValue};
 pub use memory::partial::PartialValue;

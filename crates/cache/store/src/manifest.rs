@@ -66,7 +66,7 @@ impl From<Damaged> for ThawError {
 }
 
 /// To be raised by every change of what lies where: records, slots, tables, their order in a file, and manifests.
-const LAYOUT_VERSION: u64 = 3;
+pub const LAYOUT_VERSION: u64 = 3;
 
 /// A key whose hash shows that the hash function is the same.
 const SAMPLE_KEY: &[u8] = b"the same hash";

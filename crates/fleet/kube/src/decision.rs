@@ -31,6 +31,12 @@ pub(crate) enum UpgradeStep {
     Halt(UpgradeHalt),
 }
 
+/// The kubelet's word for a container that has ended and is not started again yet.
+const CRASHED: &str = "CrashLoopBackOff";
+
+/// Fields of a container that flags may rely on: memory, files, ports.
+const NEEDED_BY_FLAGS: [&str; 4] = ["ports", "resources", "volumeMounts", "volumes"];
+
 /// Restarts of one server for its flags: the first one reads the file that was there before it. A second is for a file that was
 /// changed at that moment; another would be a fault of ours that restarts servers for ever.
 const RESTARTS_MAX: u64 = 2;
@@ -65,7 +71,16 @@ fn go_on(wanted: &WantedServers, seen: &PodView<'_>, pod: &PodFacts, record: &Up
     let container = &pod.container;
     let is_new = container.id.is_some() && container.id != record.container;
     if let Some(halt) = failed(seen, pod, is_new) {
-        return UpgradeStep::Halt(halt);
+        // It may have ended with flags of before, such as those that a rollback has taken back.
+        let has_other_flags = wanted.flags.is_some() && record.flags != wanted.flags;
+        let ends = pod.container.waits.as_ref().is_some_and(|(reason, _)| reason == CRASHED);
+        return match ends && has_other_flags {
+            true => UpgradeStep::Wait(not_running(
+                pod,
+                "Kubernetes to start the server again, which has ended and may have had the flags of before",
+            )),
+            false => UpgradeStep::Halt(halt),
+        };
     }
     if !pod.is_observed || !is_new || !container.is_running {
         return UpgradeStep::Wait(not_running(pod, "the container of the new image to start"));
@@ -124,6 +139,7 @@ fn check(wanted: &WantedServers, seen: &PodView<'_>, pod: &PodFacts) -> UpgradeS
     }
     match seen.server {
         Err(why) => UpgradeStep::Wait(format!("the server to say which flags it has: {why}")),
+        Ok(server) if server.flags.is_none() => UpgradeStep::Done(PodEnding::FlagsUnknown),
         Ok(server) if other_flags(wanted, server).is_some() => restart(wanted, seen, pod, 0),
         Ok(_) => UpgradeStep::Done(PodEnding::AsWanted),
     }
@@ -150,10 +166,11 @@ fn begin(
     image: String,
     restarts: u64,
 ) -> UpgradeStep {
-    let record = |items| UpgradeRecord { image, container: pod.container.id.clone(), items, restarts };
+    let record =
+        |items, flags| UpgradeRecord { image, container: pod.container.id.clone(), items, restarts, flags };
     if !pod.container.is_running {
         // The file has what an earlier server left, which the record of that time knows.
-        return UpgradeStep::Replace(record(pod.record.as_ref().and_then(|record| record.items)));
+        return UpgradeStep::Replace(record(pod.record.as_ref().and_then(|record| record.items), None));
     }
     let server = match seen.server {
         Ok(server) => server,
@@ -185,7 +202,24 @@ fn begin(
             "the new flags to reach the pod, which takes Kubernetes about a minute".to_owned(),
         );
     }
-    UpgradeStep::Replace(record(Some(server.items)))
+    let lacks: Vec<&str> =
+        pod.outdated.iter().copied().filter(|field| NEEDED_BY_FLAGS.contains(field)).collect();
+    let gets_other_flags = match (&wanted.flags, &server.flags) {
+        (Some(wanted), Some(sums)) => *wanted != sums.read,
+        // Nobody knows: it reads what lies there now.
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    if gets_other_flags && !lacks.is_empty() {
+        return UpgradeStep::Halt(UpgradeHalt::new(
+            format!(
+                "the new flags may need what this pod does not have: {} of the StatefulSet have changed, too, and only another pod gets them",
+                lacks.join(", ")
+            ),
+            "delete the pods one by one, each when the one before is ready: they begin empty, this once",
+        ));
+    }
+    UpgradeStep::Replace(record(Some(server.items), server.flags.as_ref().and_then(|sums| sums.now.clone())))
 }
 
 /// Why the flags of a server are not those of the StatefulSet; `None` if they are, or if one of both does not say.
@@ -198,7 +232,7 @@ fn other_flags(wanted: &WantedServers, server: &ServerFacts) -> Option<&'static 
 fn failed(seen: &PodView<'_>, pod: &PodFacts, is_new: bool) -> Option<UpgradeHalt> {
     let (reason, message) = pod.container.waits.as_ref()?;
     let why = match reason.as_str() {
-        "CrashLoopBackOff" if is_new => "the server ends again and again",
+        CRASHED if is_new => "the server ends again and again",
         // The message names the image, which may still be the one before.
         // The kubelet says ErrImagePull after a try, and ImagePullBackOff until the next one.
         "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName"
@@ -210,18 +244,25 @@ fn failed(seen: &PodView<'_>, pod: &PodFacts, is_new: bool) -> Option<UpgradeHal
     };
     let (namespace, name) = (seen.namespace, seen.name);
     let look = match reason.as_str() {
-        "CrashLoopBackOff" => format!("`kubectl -n {namespace} logs {name} --previous` says why it ends"),
+        CRASHED => format!("`kubectl -n {namespace} logs {name} --previous` says why it ends"),
         _ => format!("`kubectl -n {namespace} describe pod {name}` says more"),
     };
-    let way = "`helm rollback` gives it the image of before, and its items are still there";
+    let way = match &pod.record {
+        Some(_) => {
+            "; `helm rollback` gives it the image and the flags of before, with its items if no new server has served since"
+        }
+        None => "",
+    };
     let said = if message.is_empty() { String::new() } else { format!(": {message}") };
-    Some(UpgradeHalt::new(format!("{why} ({reason}{said})"), format!("{look}; {way}")))
+    Some(UpgradeHalt::new(format!("{why} ({reason}{said})"), format!("{look}{way}")))
 }
 
 fn empty(seen: &PodView<'_>, before: u64) -> UpgradeHalt {
     let why = format!("the server came back empty: it had {before} items before");
     let (namespace, name) = (seen.namespace, seen.name);
-    let look = format!("its log says why (`kubectl -n {namespace} logs {name}`, a line with `are lost`)");
+    let look = format!(
+        "its log says why (`kubectl -n {namespace} logs {name}`, a line with `are lost`), unless all of them expired or were flushed meanwhile"
+    );
     UpgradeHalt::new(why, format!("{look}; {}", forget(seen)))
 }
 

@@ -48,6 +48,8 @@ pub struct PodOutcome {
 pub enum PodEnding {
     /// It had image and flags already.
     AsWanted,
+    /// It had the image already. Its server does not say which flags it has read.
+    FlagsUnknown,
     /// Its server was restarted. Numbers that nobody knows are `None`.
     Upgraded {
         /// Items before.
@@ -80,6 +82,9 @@ impl PodEnding {
         let items = |items: &u64| format!("{items} items");
         match self {
             PodEnding::AsWanted => "has the image and the flags already".to_owned(),
+            PodEnding::FlagsUnknown => {
+                "has the image already; which flags it has read is not known (flag_files)".to_owned()
+            }
             PodEnding::Upgraded { before: Some(before), restored: Some(restored) } => {
                 format!("restarted with {restored} of {}", items(before))
             }

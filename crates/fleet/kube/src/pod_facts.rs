@@ -43,7 +43,7 @@ pub(crate) struct ContainerFacts {
 }
 
 /// What a pod keeps from its creation to its end.
-const FIXED: [&str; 11] = [
+const FIXED: [&str; 12] = [
     "args",
     "command",
     "env",
@@ -55,6 +55,7 @@ const FIXED: [&str; 11] = [
     "resources",
     "securityContext",
     "startupProbe",
+    "volumeMounts",
 ];
 
 impl PodFacts {
@@ -89,7 +90,12 @@ impl PodFacts {
             address: at("/status/podIP").text()?.filter(|address| !address.is_empty()).map(str::to_owned),
             metrics_port: metrics_port.and_then(|port| u16::try_from(port).ok()),
             container,
-            outdated: outdated(spec, pod.pointer("/spec/volumes"), wanted),
+            outdated: outdated(
+                spec,
+                pod.pointer("/spec/volumes"),
+                pod.pointer("/spec/initContainers"),
+                wanted,
+            ),
         })
     }
 }
@@ -123,16 +129,61 @@ fn in_one_line(text: &str) -> String {
 }
 
 /// Fields in which a pod is not what the template says. What others have added to the pod counts for nothing.
-fn outdated(container: &Value, volumes: Option<&Value>, wanted: &WantedServers) -> Vec<&'static str> {
+fn outdated(
+    container: &Value,
+    volumes: Option<&Value>,
+    init_containers: Option<&Value>,
+    wanted: &WantedServers,
+) -> Vec<&'static str> {
+    let lacks = |has: Option<&Value>, wanted: Option<&Value>| match wanted {
+        None => false,
+        Some(wanted) => !has.is_some_and(|has| includes(has, wanted)),
+    };
     let mut outdated: Vec<&'static str> =
-        FIXED.into_iter().filter(|key| container.get(key) != wanted.template.get(key)).collect();
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let lacks = |has: &[Value], wanted: &[Value]| wanted.iter().any(|element| !has.contains(element));
-    if lacks(&list(container.get("volumeMounts")), &list(wanted.template.get("volumeMounts"))) {
-        outdated.push("volumeMounts");
-    }
-    if lacks(&list(volumes), &wanted.volumes) {
+        FIXED.into_iter().filter(|key| lacks(container.get(key), wanted.template.get(key))).collect();
+    let list = |all: &[Value]| (!all.is_empty()).then(|| Value::from(all));
+    if lacks(volumes, list(&wanted.volumes).as_ref()) {
         outdated.push("volumes");
     }
+    // Containers beside the server, such as an agent: their image is changed by nobody.
+    if lacks(init_containers, list(&wanted.init_containers).as_ref()) {
+        outdated.push("initContainers");
+    }
     outdated
+}
+
+/// Whether all of `wanted` is in `has`: each field of an object, each object of a list, and everything else as it is.
+fn includes(has: &Value, wanted: &Value) -> bool {
+    match (has, wanted) {
+        (Value::Object(has), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| has.get(key).is_some_and(|has| includes(has, wanted)))
+        }
+        (Value::Array(has), Value::Array(wanted)) if wanted.iter().all(Value::is_object) => {
+            wanted.iter().all(|wanted| has.iter().any(|has| includes(has, wanted)))
+        }
+        (has, wanted) => has == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_others_have_added_to_a_pod_is_no_difference() {
+        let check = |has: Value, wanted: Value, expected: bool| {
+            assert_eq!(includes(&has, &wanted), expected, "{has} {wanted}");
+        };
+        let context = json!({"allowPrivilegeEscalation": false});
+        check(json!({"allowPrivilegeEscalation": false, "runAsUser": 1_000_650_000}), context.clone(), true);
+        check(json!({"runAsUser": 1}), context, false);
+        let mounts = json!([{"name": "items", "mountPath": "/items"}]);
+        let with_token = json!([{"name": "token", "mountPath": "/t"}, {"name": "items", "mountPath": "/items", "readOnly": false}]);
+        check(with_token, mounts.clone(), true);
+        check(json!([]), mounts, false);
+        check(json!(["serve", "-v"]), json!(["serve"]), false);
+        check(json!({"limits": {"memory": "1Gi"}}), json!({"limits": {"memory": "2Gi"}}), false);
+    }
 }

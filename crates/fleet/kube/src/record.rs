@@ -19,6 +19,8 @@ pub(crate) struct UpgradeRecord {
     pub(crate) items: Option<u64>,
     /// How often it was restarted for its flags, this time included.
     pub(crate) restarts: u64,
+    /// SHA-256 of the flags that lay in the pod when it was given its image. `None`: no server ran that could say.
+    pub(crate) flags: Option<String>,
 }
 
 impl UpgradeRecord {
@@ -33,14 +35,19 @@ impl UpgradeRecord {
             Value::Null => None,
             value => Some(value.as_u64()?),
         };
+        let flags = match &record["flags"] {
+            Value::Null => None,
+            value => Some(value.as_str()?.to_owned()),
+        };
         let image = record["image"].as_str()?.to_owned();
-        Some(UpgradeRecord { image, container, items, restarts: record["restarts"].as_u64()? })
+        Some(UpgradeRecord { image, container, items, restarts: record["restarts"].as_u64()?, flags })
     }
 
     /// The same as text.
     pub(crate) fn text(&self) -> String {
-        let UpgradeRecord { image, container, items, restarts } = self;
-        json!({ "image": image, "container": container, "items": items, "restarts": restarts }).to_string()
+        let UpgradeRecord { image, container, items, restarts, flags } = self;
+        json!({ "image": image, "container": container, "items": items, "restarts": restarts, "flags": flags })
+            .to_string()
     }
 }
 
@@ -51,7 +58,9 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         for (container, items) in [(Some("containerd://a".to_owned()), Some(0)), (None, None)] {
-            let record = UpgradeRecord { image: "evenkeel:1".to_owned(), container, items, restarts: 2 };
+            let flags = container.as_ref().map(|_| "f1".to_owned());
+            let record =
+                UpgradeRecord { image: "evenkeel:1".to_owned(), container, items, restarts: 2, flags };
             assert_eq!(UpgradeRecord::parse(&record.text()), Some(record));
         }
         for wrong in

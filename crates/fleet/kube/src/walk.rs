@@ -119,7 +119,7 @@ impl Walk<'_> {
 
     fn tell(&mut self, done: &PodOutcome) {
         let seconds = done.took.as_secs_f64();
-        let took = if done.ending == PodEnding::AsWanted {
+        let took = if matches!(done.ending, PodEnding::AsWanted | PodEnding::FlagsUnknown) {
             String::new()
         } else {
             format!(", within {seconds:.1} s")
@@ -237,6 +237,7 @@ impl Walk<'_> {
             }
             what.clone_into(&mut waiting);
             if since.passed() > self.options.patience {
+                self.check_wanted(wanted)?;
                 let why = format!("waited {} s for {waiting}", self.options.patience.as_secs());
                 let way_on = format!(
                     "`kubectl -n {} describe pod {name}` says more; run this again, and it goes on from here, with a longer --patience if it was short",

@@ -24,6 +24,8 @@ pub(crate) struct WantedServers {
     pub(crate) template: Value,
     /// The volumes of a new pod.
     pub(crate) volumes: Vec<Value>,
+    /// Containers that begin before the server, and may run beside it.
+    pub(crate) init_containers: Vec<Value>,
 }
 
 impl WantedServers {
@@ -47,6 +49,7 @@ impl WantedServers {
             is_on_delete: at("/spec/updateStrategy/type").text()? == Some("OnDelete"),
             template,
             volumes: at("/spec/template/spec/volumes").list()?.to_vec(),
+            init_containers: at("/spec/template/spec/initContainers").list()?.to_vec(),
         })
     }
 }

@@ -59,10 +59,8 @@ impl SigningKeys {
         let folder = folder.canonicalize().with_context(|| format!("find {}", folder.display()))?;
         let tree = workspace().canonicalize().context("find the checkout")?;
         ensure!(!folder.starts_with(&tree), "{}: keys do not belong into the checkout", folder.display());
-        let me = fs::metadata("/proc/self").context("ask who I am")?.uid();
-        for folder in folder.ancestors() {
-            check_folder(folder, me)?;
-        }
+        check_owners(&folder)?;
+        let me = me()?;
         let keys = SigningKeys { folder };
         for kind in kinds {
             check_file(&keys.path(*kind), me)?.with_context(|| {
@@ -172,15 +170,31 @@ impl SigningKeys {
     }
 }
 
+fn me() -> Result<u32> {
+    Ok(fs::metadata("/proc/self").context("ask who I am")?.uid())
+}
+
+/// Refuses a folder in which, or on the way to which, another user than root and this one may replace files.
+///
+/// # Errors
+/// If there is one, or its folders cannot be looked at.
+pub fn check_owners(folder: &Path) -> Result<()> {
+    let me = me()?;
+    folder.ancestors().try_for_each(|folder| check_folder(folder, me))
+}
+
 /// Refuses a folder in which another user than root and this one may put or replace files.
 fn check_folder(folder: &Path, me: u32) -> Result<()> {
     let found = fs::metadata(folder).with_context(|| format!("look at {}", folder.display()))?;
     let (mode, owner) = (found.mode(), found.uid());
     let folder = folder.display();
-    ensure!(owner == me || owner == 0, "{folder} belongs to the user {owner}, who could replace the keys");
+    ensure!(
+        owner == me || owner == 0,
+        "{folder} belongs to the user {owner}, who could replace what lies there"
+    );
     // In a folder like /tmp, others replace only what is theirs.
     let is_shared = mode & 0o022 != 0 && mode & 0o1000 == 0;
-    ensure!(!is_shared, "others may write {folder} and replace the keys\n  hint: chmod go-w {folder}");
+    ensure!(!is_shared, "others may write {folder} and replace what lies there\n  hint: chmod go-w {folder}");
     Ok(())
 }
 

@@ -69,8 +69,10 @@ enum Accepted {
     Enough,
     /// The connection limit is reached.
     LimitReached,
-    /// The system lacks descriptors or memory, or does not let this process accept.
+    /// The system lacks descriptors or memory.
     Exhausted,
+    /// The system does not let this process accept here. Other listeners may do better.
+    Refused,
 }
 
 impl AcceptLoop {
@@ -120,14 +122,14 @@ impl AcceptLoop {
                     self.listen(EventFlags::IN)?;
                     TIMEOUT_MS
                 }
-                (Accepted::LimitReached | Accepted::Exhausted, false) => {
+                (Accepted::LimitReached | Accepted::Exhausted | Accepted::Refused, false) => {
                     self.listen(EventFlags::empty())?;
                     self.limit.pause();
                     // Look once more: a connection may have closed before it could see the pause.
                     0
                 }
                 (Accepted::LimitReached, true) => TIMEOUT_MS,
-                (Accepted::Exhausted, true) => RETRY_MS,
+                (Accepted::Exhausted | Accepted::Refused, true) => RETRY_MS,
             };
             wait_ms = wait_ms.min(self.hold_secure()?);
         }
@@ -154,6 +156,7 @@ impl AcceptLoop {
     }
 
     fn accept_from_ready(&mut self, events: usize) -> Accepted {
+        let mut accepted = Accepted::Enough;
         for position in 0..events {
             let (data, _) = self.poll.event(position);
             if data == WAKE_UP {
@@ -161,20 +164,23 @@ impl AcceptLoop {
             }
             match self.accept_from(data as usize) {
                 Accepted::Enough => {}
+                Accepted::Refused => accepted = Accepted::Refused,
                 short => return short,
             }
         }
-        Accepted::Enough
+        accepted
     }
 
     fn accept_from_all(&mut self) -> Accepted {
+        let mut accepted = Accepted::Enough;
         for number in 0..self.listeners.len() {
             match self.accept_from(number) {
                 Accepted::Enough => {}
+                Accepted::Refused => accepted = Accepted::Refused,
                 short => return short,
             }
         }
-        Accepted::Enough
+        accepted
     }
 
     fn accept_from(&mut self, number: usize) -> Accepted {
@@ -209,7 +215,7 @@ impl AcceptLoop {
                 // attempt would be at once, and in vain, too.
                 Err(error @ (Errno::ACCESS | Errno::PERM)) => {
                     self.say_refused(number, error);
-                    return Accepted::Exhausted;
+                    return Accepted::Refused;
                 }
                 // Not a listener any more: accepting would fail again and again.
                 Err(Errno::INVAL) => self.give_up(number),

@@ -15,10 +15,12 @@ use std::time::Duration;
 use os::DirectoryEntry;
 use os::socket_file::{check_peer, listen_privately};
 use server::options::FlashOptions;
-use server::{FlashSizes, HandOver, HandedConnection, Notice, Stopped, TlsFiles};
+use server::{FlashSizes, HandOver, HandedConnection, LAYOUT_VERSION, Notice, Stopped, TlsFiles};
 
 use super::flash::FlashOffer;
-use super::state::{FORMAT, ServerOffer, SuccessorHello, TicketOffer, write_connection, write_manifest};
+use super::state::{
+    FORMAT, ServerOffer, SuccessorHello, TicketOffer, other_layout, write_connection, write_manifest,
+};
 use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
 use super::{ANSWER, OtherProcess, parse, seal};
 use crate::Error;
@@ -155,10 +157,16 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer, memory: &OwnedFd) -> Re
         refuse(&mut wire, &why);
         return Err(why);
     }
+    if hello.layout != LAYOUT_VERSION {
+        let why = other_layout(&hello.version, hello.layout);
+        refuse(&mut wire, &why);
+        return Err(why);
+    }
     let OfferedServer { zero_unix_ms, clock_us, addresses, listeners, metrics, flash, flash_files, tls } =
         offered_server;
     let offer = ServerOffer {
         format: FORMAT,
+        layout: LAYOUT_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         zero_unix_ms: *zero_unix_ms,
         clock_us: *clock_us,

@@ -3,24 +3,38 @@
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
-use server::{HandedConnection, HandedTickets, Manifest};
+use server::{HandedConnection, HandedTickets, LAYOUT_VERSION, Manifest};
 
 use super::flash::FlashOffer;
 
 /// To be raised by every change of the messages. Memory and connections have versions of their own.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// The first message of the successor.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SuccessorHello {
     pub(super) format: u32,
+    /// How it keeps items in memory.
+    #[serde(default)]
+    pub(super) layout: u64,
     pub(super) version: String,
+}
+
+/// Why one of two versions that keep items in different ways does not take over from the other, which would leave none.
+pub(super) fn other_layout(version: &str, layout: u64) -> String {
+    format!(
+        "version {version} keeps items otherwise (layout {layout}, and here it is {LAYOUT_VERSION}), so none would be left: \
+         end the old server and start the new one where that may be"
+    )
 }
 
 /// What a server has. Its descriptors: listeners, then those of metrics, then the memory, then those of flash.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ServerOffer {
     pub(super) format: u32,
+    /// How it keeps items in memory.
+    #[serde(default)]
+    pub(super) layout: u64,
     pub(super) version: String,
     /// The time of day when the server's clock showed 0, in milliseconds since 1970.
     pub(super) zero_unix_ms: u64,

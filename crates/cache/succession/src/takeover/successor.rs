@@ -11,10 +11,10 @@ use flash::Devices;
 use net::clock::Clock;
 use os::socket_file::connect_to;
 use server::options::FlashOptions;
-use server::{HandedConnection, HandedTickets, Manifest, Notice};
+use server::{HandedConnection, HandedTickets, LAYOUT_VERSION, Manifest, Notice};
 
 use super::flash::adopt;
-use super::state::{FORMAT, ServerOffer, SuccessorHello, read_connections, read_manifest};
+use super::state::{FORMAT, ServerOffer, SuccessorHello, other_layout, read_connections, read_manifest};
 use super::wire::{TakeoverMessage, TakeoverStep, Wire};
 use super::{ANSWER, OtherProcess, is_sealed, parse};
 use crate::Error;
@@ -48,13 +48,17 @@ struct OfferedParts {
 
 impl OfferedParts {
     fn ask_for(wire: &mut Wire) -> Result<OfferedParts, String> {
-        let hello = SuccessorHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let hello = SuccessorHello { format: FORMAT, layout: LAYOUT_VERSION, version };
         let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;
         wire.send(TakeoverStep::Hello, &bytes, &[]).map_err(|error| error.to_string())?;
         let message = wire.expect(TakeoverStep::Offer, ANSWER)?;
         let offer: ServerOffer = parse(&message.bytes)?;
         if offer.format != FORMAT {
             return Err(format!("version {} hands over otherwise", offer.version));
+        }
+        if offer.layout != LAYOUT_VERSION {
+            return Err(other_layout(&offer.version, offer.layout));
         }
         let mut descriptors = message.descriptors.into_iter();
         let mut take = |count: usize| -> Vec<OwnedFd> { descriptors.by_ref().take(count).collect() };

@@ -53,6 +53,7 @@ pub(super) fn json(outcome: &UpgradeOutcome) -> String {
 fn pod(outcome: &PodOutcome) -> Value {
     let (word, before, restored) = match &outcome.ending {
         PodEnding::AsWanted => ("as_wanted", None, None),
+        PodEnding::FlagsUnknown => ("flags_unknown", None, None),
         PodEnding::Upgraded { before, restored } => ("restarted", *before, *restored),
         PodEnding::Would(_) => ("shown", None, None),
     };

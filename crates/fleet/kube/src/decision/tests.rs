@@ -24,12 +24,14 @@ fn step(words: &str) -> UpgradeStep {
         is_on_delete: true,
         template: serde_json::Value::Null,
         volumes: Vec::new(),
+        init_containers: Vec::new(),
     };
     let record = word("record").map(|image| UpgradeRecord {
         image,
         container: word("before"),
         items: word("had").map(|items| items.parse().expect("a number")),
         restarts: number("restarts", 0),
+        flags: word("record-flags").or(Some("f1".to_owned())).filter(|flags| flags != "unknown"),
     });
     let waits = word("waits").map(|reason| (reason, word("because").unwrap_or_default()));
     let is_running = waits.is_none() && !has("stopped");
@@ -48,7 +50,10 @@ fn step(words: &str) -> UpgradeStep {
             waits,
             image_id: (!has("no-digest")).then(|| format!("docker.io/library/a@{SUM}")),
         },
-        outdated: Vec::new(),
+        outdated: ["resources", "volumes", "securityContext"]
+            .into_iter()
+            .filter(|field| has(field))
+            .collect(),
     };
     let restored = match word("restored").as_deref() {
         None => Restored::Items(0),
@@ -72,7 +77,7 @@ fn check(words: &str, expected: &str) {
     let found = match step(words) {
         UpgradeStep::Done(ending) => format!("done: {}", ending.text()),
         UpgradeStep::Wait(what) => format!("wait: {what}"),
-        UpgradeStep::Replace(UpgradeRecord { image, container, items, restarts }) => {
+        UpgradeStep::Replace(UpgradeRecord { image, container, items, restarts, .. }) => {
             let container = container.unwrap_or_else(|| "nothing".to_owned());
             let items = items.map_or_else(|| "unknown".to_owned(), |items| items.to_string());
             format!("replace {container} by {image}, items {items}, restarts {restarts}")
@@ -88,7 +93,10 @@ fn a_pod_with_its_image_and_flags_is_done() {
     check("", "done: has the image and the flags already");
     check("wants-no-flags silent", "done: has the image and the flags already");
     // A server that does not say which flags it has is not restarted for them.
-    check("no-sums wants-flags=f2", "done: has the image and the flags already");
+    check(
+        "no-sums wants-flags=f2",
+        "done: has the image already; which flags it has read is not known (flag_files)",
+    );
     check("unready", "wait: the server to be ready");
     check("silent", "wait: the server to say which flags it has: silent");
     check("gone", "wait: Kubernetes to make the pod");
@@ -206,4 +214,33 @@ fn an_upgrade_before_that_was_not_ended_gives_way() {
         "wants=a:2 image=a:2 record=a:1 before=c1 container=c2",
         "done: has the image and the flags already",
     );
+}
+
+#[test]
+fn flags_that_may_need_another_pod_halt_before_the_server_is_touched() {
+    let halt = |fields: &str| {
+        format!(
+            "halt: the new flags may need what this pod does not have: {fields} of the StatefulSet have changed, too, and only another pod gets them"
+        )
+    };
+    check("wants-flags=f2 now=f2 resources volumes", &halt("resources, volumes"));
+    check("wants=a:2 wants-flags=f2 now=f2 volumes", &halt("volumes"));
+    check("wants=a:2 no-sums resources", &halt("resources"));
+    // Flags that stay need nothing else, and a security context is nothing that flags need.
+    check("wants=a:2 resources", "replace c1 by a:2, items 7, restarts 0");
+    check("wants=a:2 wants-flags=f2 now=f2 securityContext", "replace c1 by a:2, items 7, restarts 0");
+}
+
+#[test]
+fn a_server_that_ended_with_flags_that_were_taken_back_is_waited_for() {
+    let begun = |words: &str| format!("wants=a:2 image=a:2 record=a:2 before=c1 container=c2 had=7 {words}");
+    let wait = "wait: Kubernetes to start the server again, which has ended and may have had the flags of before (CrashLoopBackOff)";
+    // It was given its image for f2, and f1 is wanted again.
+    check(&begun("waits=CrashLoopBackOff record-flags=f2"), wait);
+    // Nobody knows which flags lay there.
+    check(&begun("waits=CrashLoopBackOff record-flags=unknown"), wait);
+    check(&begun("record-flags=f2 restored=7"), "settle: restarted with 7 of 7 items");
+    let halt = "halt: the server ends again and again (CrashLoopBackOff)";
+    check(&begun("waits=CrashLoopBackOff"), halt);
+    check(&begun("waits=CrashLoopBackOff record-flags=f2 wants-no-flags"), halt);
 }
