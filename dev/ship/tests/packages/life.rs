@@ -3,6 +3,7 @@
 use super::client::{Clients, count, fill};
 use super::guest::{chroot, in_guest};
 use crate::tools::{binary, workshop};
+use os::clock::Stopwatch;
 use ship::commands::said;
 use ship::stage::PackageStage;
 use std::fs;
@@ -78,8 +79,11 @@ fn wait_for_log(unit: &str, text: &str) {
 
 /// Installs the first version, starts the server and stores items.
 fn begin() -> String {
+    let clock = Stopwatch::start();
     install(VERSIONS[0]);
     succeeds("systemctl enable --now evenkeel");
+    succeeds(&format!("evenkeel ready 127.0.0.1:{PORT}"));
+    println!("{} ms from the package to the first reply", clock.passed().as_millis());
     fill(PORT, ITEMS);
     main_pid("evenkeel")
 }

@@ -121,7 +121,7 @@ fn artefacts_are_signed_and_checked_as_the_page_says() {
     let binary = stripped;
     let out = empty("page");
     let sign = ["--sign-with", keys.to_str().unwrap(), "--binary", binary.to_str().unwrap()];
-    let kinds = ["--only", "deb,rpm,apk,arch,tar,sbom,monitoring"];
+    let kinds = ["--only", "deb,rpm,apk,arch,sbom,monitoring"];
     assert!(dist(&[&sign[..], &kinds[..]].concat(), &out).expect("signed"));
     let (listed, there) = listed_and_there(&out);
     assert_eq!(listed, there);
