@@ -96,6 +96,8 @@ pub(crate) fn archive(
 ) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
+    // Whatever umask there was.
+    tar.arg("--mode=u=rwX,go=rX");
     tar.arg(format!("--mtime=@{epoch_s}")).arg("--directory").arg(folder);
     if path.extension().is_some_and(|extension| extension == "gz") {
         tar.arg("--use-compress-program=gzip -9 -n");
