@@ -23,6 +23,22 @@ fn said(cluster: &Cluster, pod: &str, command: &str) -> String {
     said
 }
 
+/// Loses these pods, of which `lost` has the slot s0, until another member has it and all routers know. Returns the status then.
+#[track_caller]
+fn lose_until_a_spare_has_its_slot(cluster: &mut Cluster, pods: &[&str], lost: &str) -> String {
+    let begun = clock::now();
+    pods.iter().for_each(|pod| cluster.lose(pod));
+    let status = wait_for_status(cluster, "a spare takes over", |status| {
+        member_of(status, "cache/s0").is_some_and(|member| member != lost)
+            && status.contains("all routers have it")
+    });
+    println!(
+        "a spare had the slot of a lost pod, and all routers had it, after {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+    status
+}
+
 /// Waits until the status of the fleet is as asked.
 #[track_caller]
 fn wait_for_status(cluster: &Cluster, what: &str, is_so: impl Fn(&str) -> bool) -> String {
@@ -170,16 +186,7 @@ fn rendered_pods_are_a_fleet_in_which_a_spare_takes_over() {
     assert_eq!(member_of(&status, "cache/s0").as_ref(), Some(&lost), "{status}");
     // A controller that has just started replaces nothing for a minute, in which it comes to know the fleet.
     clock::pass(OBSERVATION.saturating_sub(started.elapsed()));
-    let begun = clock::now();
-    cluster.lose(&lost);
-    let status = wait_for_status(&cluster, "a spare takes over", |status| {
-        member_of(status, "cache/s0").is_some_and(|member| member != lost)
-            && status.contains("all routers have it")
-    });
-    println!(
-        "a spare had the slot of a lost pod, and all routers had it, after {:.1} s",
-        begun.elapsed().as_secs_f64()
-    );
+    let status = lose_until_a_spare_has_its_slot(&mut cluster, &[&lost], &lost);
     check_keys(&cluster, "second");
 
     // Kubernetes makes the pod again, with the same name and empty: it is a spare now.
@@ -303,16 +310,6 @@ fn three_rendered_controllers_over_tls_replace_a_server_while_one_of_them_is_los
     let lost = member_of(&status, "cache/s0").expect("the slot has a member");
     // A controller that has just started replaces nothing for a minute, in which it comes to know the fleet.
     clock::pass(OBSERVATION.saturating_sub(started.elapsed()));
-    let begun = clock::now();
-    cluster.lose("cache-evenkeel-control-2");
-    cluster.lose(&lost);
-    wait_for_status(&cluster, "a spare takes over", |status| {
-        member_of(status, "cache/s0").is_some_and(|member| member != lost)
-            && status.contains("all routers have it")
-    });
-    println!(
-        "a spare had the slot of a lost pod, and all routers had it, after {:.1} s",
-        begun.elapsed().as_secs_f64()
-    );
+    lose_until_a_spare_has_its_slot(&mut cluster, &["cache-evenkeel-control-2", &lost], &lost);
     check_keys(&cluster, "second");
 }
