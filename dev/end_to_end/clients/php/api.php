@@ -248,11 +248,13 @@ check('what is too large is an error and the connection lives', function ($c) {
 
 check('buffered and unanswered writes arrive before what follows', function ($_) {
     $c = connect([Memcached::OPT_NO_BLOCK => true, Memcached::OPT_BUFFER_WRITES => true]);
-    for ($i = 0; $i < 1000; $i++) {
+    // From 500 unread responses on, libmemcached reads them with a limit of 50 ms that nobody can change, closes the
+    // connection where a busy machine takes longer, and then fails its own assertion (purge.cc, io.cc of 1.1.4).
+    for ($i = 0; $i < 450; $i++) {
         $c->set("buffered$i", $i);
     }
     expect($c->flushBuffers(), true);
-    expect($c->get('buffered999'), 999);
+    expect($c->get('buffered449'), 449);
     $c = connect([Memcached::OPT_NOREPLY => true]);
     for ($i = 0; $i < 200; $i++) {
         $c->set("quiet$i", $i);
