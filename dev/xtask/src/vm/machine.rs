@@ -24,6 +24,10 @@ const ANSWERS: &str = "answers";
 /// From start to power-off. It takes three or four minutes on two CPUs, and these may be busy with other things.
 const TIME_MAX: Duration = Duration::from_secs(900);
 
+/// Without a word of the machine. A step is killed by the machine after 60 s of its own clock, which runs slower than
+/// ours where the CPUs are busy; one that stays silent longer has a kernel that hangs.
+const SILENCE_MAX: Duration = Duration::from_secs(240);
+
 /// Between two looks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -51,7 +55,7 @@ pub(super) fn run(kernel: &Path, archive: &Path, folder: &Path) -> Result<String
         File::create(folder.join(disk)).and_then(|file| file.set_len(DISK_BYTES))?;
     }
     let mut machine = Machine(command(kernel, archive, folder).spawn().context("start QEMU")?);
-    let ended = machine.wait();
+    let ended = machine.wait(&folder.join(ANSWERS));
     drop(machine);
     for disk in DISKS {
         fs::remove_file(folder.join(disk))?;
@@ -60,11 +64,18 @@ pub(super) fn run(kernel: &Path, archive: &Path, folder: &Path) -> Result<String
     match ended {
         Ok(()) => Ok(said),
         Err(error) => {
-            let last = said.lines().rev().take(20).collect::<Vec<_>>();
-            let last = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-            Err(error.context(format!("the machine failed; its last words:\n{last}")))
+            let kernel = String::from_utf8_lossy(&fs::read(folder.join(CONSOLE))?).into_owned();
+            let [last, log] = [&said, &kernel].map(|text| last_lines(text, 20));
+            Err(error.context(format!(
+                "the machine failed; its kernel's last words:\n{log}\nand its own:\n{last}"
+            )))
         }
     }
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
 fn command(kernel: &Path, archive: &Path, folder: &Path) -> Command {
@@ -106,14 +117,22 @@ fn command(kernel: &Path, archive: &Path, folder: &Path) -> Command {
 struct Machine(Child);
 
 impl Machine {
-    fn wait(&mut self) -> Result<()> {
+    /// Until it ends, or its file of answers grows no more.
+    fn wait(&mut self, answers: &Path) -> Result<()> {
         let watch = Stopwatch::start();
+        let (mut length, mut silence) = (0, Stopwatch::start());
         loop {
             if let Some(status) = self.0.try_wait()? {
                 return if status.success() { Ok(()) } else { bail!("QEMU: {status}") };
             }
             if watch.passed() >= TIME_MAX {
                 bail!("it has not powered off in {} s", TIME_MAX.as_secs());
+            }
+            let grown = fs::metadata(answers)?.len();
+            if grown != length {
+                (length, silence) = (grown, Stopwatch::start());
+            } else if silence.passed() >= SILENCE_MAX {
+                bail!("it has said nothing for {} s", SILENCE_MAX.as_secs());
             }
             clock::pause(LOOK_EVERY);
         }
