@@ -1,5 +1,6 @@
 //! Images for the cluster: two versions of Evenkeel's, and the one that keeps a pod's namespaces.
 
+use crate::image::turn;
 use crate::tools::workshop;
 use ship::commands::said;
 use ship::image;
@@ -23,6 +24,7 @@ const PAUSE_SOURCE: &str = "package main\n\nimport (\n\t\"os\"\n\t\"os/signal\"\
 pub(super) fn make(binary: &Path, work: &Path) {
     let _ = fs::remove_dir_all(work);
     fs::create_dir_all(work).unwrap();
+    let _turn = turn();
     let layout = image::layout(&workshop(binary, "kubernetes")).expect("an image");
     let of = |version: &str| format!("{}:{version}", layout.display());
     let label = format!("org.opencontainers.image.version={}", VERSIONS[1]);
