@@ -282,12 +282,16 @@ impl ExchangeQueue {
             return Err(Malformed::new(reading.raw(), "a meta reply that suits the request"));
         };
         let token = self.tokens.at(0).expect("a token for each meta request");
-        let opaque = flags.and_then(|flags| flags.words().find(|&(letter, _)| letter == b'O'));
+        let opaque = match flags.map(opaque_of) {
+            Some(Ok(opaque)) => opaque,
+            None => None,
+            Some(Err(Repeated)) => return Err(Malformed::new(reading.raw(), "each flag once")),
+        };
         // Errors repeat no opaque, and neither do misses of some versions.
         let may_lack =
             flags.is_none_or(|flags| flags.as_written().is_empty() && outcome == Outcome::NotFound);
         match opaque {
-            Some((_, opaque)) if opaque == token.sent => {}
+            Some(opaque) if opaque == token.sent => {}
             None if may_lack || operation == Operation::MetaDebug => {}
             _ => return Err(Malformed::new(reading.raw(), "the opaque of the request")),
         }
@@ -377,6 +381,25 @@ fn check_len(len: usize, reading: &Reading<'_, '_>) -> Result<(), Malformed> {
         return Err(Malformed::new(reading.raw(), "a value of at most 128 MiB"));
     }
     Ok(())
+}
+
+/// A reply names a flag twice. No server does: two of its replies have become one line, which may even have the right opaque.
+struct Repeated;
+
+/// The opaque of a meta reply, if it has one.
+fn opaque_of(flags: ReturnFlags<'_>) -> Result<Option<&[u8]>, Repeated> {
+    let (mut seen, mut opaque) = (0_u128, None);
+    for (letter, argument) in flags.words() {
+        let flag = 1 << (letter & 0x7f);
+        if seen & flag != 0 {
+            return Err(Repeated);
+        }
+        seen |= flag;
+        if letter == b'O' {
+            opaque = Some(argument);
+        }
+    }
+    Ok(opaque)
 }
 
 /// Writes a meta reply's line without the opaque, if it is the router's, and with the client's own key.

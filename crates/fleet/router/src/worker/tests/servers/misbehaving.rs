@@ -46,6 +46,8 @@ fn a_reply_that_is_not_for_the_request_closes_the_connection() {
     check_refused("mg k v O9", "VA 20000 O9\\r\\n{x*20000}yz\\r\\n");
     check_refused("mg k v O9", "NF O9\\r\\n");
     check_refused("md k O9", "EN\\r\\n");
+    // Half a reply and another one, which has the right opaque.
+    check_refused("md k k O9", "HD kkHD kk O9\\r\\n");
     check_refused("ma k v q O9", "VA 1 O9\\r\\n123\\r\\n");
     check_refused("ma k v q O9", "VA 20000 O9\\r\\n{x*20000}\\r\\n");
     check_refused("ms k 1 O9\\r\\nx", "NS O8\\r\\n");
