@@ -202,6 +202,11 @@ impl LayeredRollout {
         self.upper.base()
     }
 
+    /// What all routers had before the lower generation, if there is one.
+    pub fn before_lower(&self) -> Option<GenerationNumber> {
+        self.slots.as_ref().map(|step| step.lower.base())
+    }
+
     /// The newest generation below it that has been in use everywhere, or is on its way without a bad sign.
     pub fn proven(&self) -> GenerationNumber {
         self.open_step().map_or(self.upper.base(), |step| step.lower.base())

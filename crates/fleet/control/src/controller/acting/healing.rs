@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fleet::Replacement;
 use fleet::health::SlotMember;
+use fleet::{FleetContent, GenerationNumber, Replacement};
 
 use crate::controller::Controller;
 use crate::controller::observing::member_facts::MemberFacts;
@@ -70,7 +70,12 @@ impl Controller {
                 HEAL_WAIT_MS / 1000
             ));
         }
-        let (ground, given_up) = self.rollout.ground(self.register.view());
+        // Other routes that are on their way go on, and reach nobody else by this.
+        let goes_on = self.rollout.routes_before(self.register.view()).is_some();
+        let (ground, given_up) = match goes_on {
+            true => (self.register.view().content(), None),
+            false => self.rollout.ground(self.register.view()),
+        };
         let replacements: Vec<Replacement> =
             lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
         // A fleet that runs out of spares mends what it can.
@@ -84,19 +89,36 @@ impl Controller {
         if frozen_by(self.register.view(), &content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        let given_up = given_up.map_or(String::new(), |number| {
-            format!(" (generation {number}, which was not with all routers, is given up: publish it again)")
-        });
-        let reason = format!("{who}{given_up}: {evidence}");
-        self.publish_unasked(ControlVerb::Replace, &reason, content)
-            .map_err(|error| format!("{who}: {error}"))
+        let reason = format!("{who}: {}{evidence}", given_up_words(given_up));
+        self.publish_beside_routes(&reason, content).map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Publishes a content that differs from the target in members of slots alone. While other routes are on their way, these go on with
+    /// it, and routers whose turn has not come get the members and not the routes.
+    fn publish_beside_routes(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+        let before = self.rollout.routes_before(self.register.view());
+        let Some(lower) = before.map(|before| before.content.clone().with_members_of(&content)) else {
+            return self.publish_unasked(ControlVerb::Replace, reason, content);
+        };
+        // A slot that the routes take away may have a member that has got another one since.
+        if lower.member_of_two_slots().is_some() {
+            return self.publish_unasked(ControlVerb::Replace, reason, content);
+        }
+        // With these members they may have failed before.
+        if self.planner().unfit_text(&content).is_some() {
+            let reason = format!("{}{reason}", given_up_words(self.register.target()));
+            return self.publish_unasked(ControlVerb::Replace, &reason, lower);
+        }
+        self.publish_layers(ControlVerb::Replace, reason, lower, content)
     }
 
     /// Whether a loss waits for the rollout that is going on: not without a bound, for nobody knows when it ends.
     fn is_rollout_waited_for(&self) -> bool {
         // A member that nobody can replace may be lost for long before another one is.
         let since = self.health.lost_since().unwrap_or(self.now).max(self.rollout.began());
-        !self.rollout.is_rolled_out() && self.now.ms() < since.ms() + HEAL_WAIT_MS
+        let is_waited_for =
+            !self.rollout.is_rolled_out() && !self.rollout.brings_routes_only(self.register.view());
+        is_waited_for && self.now.ms() < since.ms() + HEAL_WAIT_MS
     }
 
     /// Publishes a generation in which the other member of a drained slot has it alone.
@@ -148,4 +170,11 @@ impl Controller {
             self.drains.keep_line(self.register.view(), format!("{} waits: {why}", step.what));
         }
     }
+}
+
+/// What a reason says of routes that do not go on.
+pub(crate) fn given_up_words(given_up: Option<GenerationNumber>) -> String {
+    given_up.map_or(String::new(), |number| {
+        format!("generation {number}, which was not with all routers, is given up: publish it again; ")
+    })
 }
