@@ -98,6 +98,17 @@ fn routes_that_have_failed_do_not_come_again_with_a_change_of_slots() {
 }
 
 #[test]
+fn a_host_that_is_lost_while_routes_go_out_brings_them_to_nobody() {
+    let script = [(66, 106, GOOD), LOST];
+    assert_eq!(check(&script), 1);
+    check_broken(SmallBug::ReplacementBringsRoutes, &script, 3, &["I16"]);
+    // Halted, lost twice, and with routes that end routers.
+    assert_eq!(check(&[(66, 106, GOOD), (67, 106, SmallFault::RolloutHalted), LOST]), 1);
+    assert_eq!(check(&[(66, 106, GOOD), LOST, (70, 106, SmallFault::HostCutOff { server: 2 })]), 2);
+    check(&[(67, 106, DEADLY), LOST]);
+}
+
+#[test]
 fn equal_seeds_have_equal_histories() {
     let [one, other, third] = [7, 7, 8].map(|seed| play(seed, &[]).fingerprint);
     assert_eq!(one, other);
