@@ -109,7 +109,7 @@ fn a_router_keeps_the_hosts_that_its_authority_has_signed() {
     let now_s = os::clock::unix_s();
     let other = Authority::create(&scratch.path("other"), fleet(), "ann".parse().expect("a name"), now_s);
     let identity: FleetIdentity = "evenkeel://f/router/r1".parse().expect("an identity");
-    let hosts = ["10.0.0.9".to_owned(), "r1.example".to_owned()];
+    let hosts = ["r1.example".to_owned(), "10.0.0.9".to_owned()];
     let der = |authority: &Authority| {
         let signed = authority.sign(&request(), &identity, &hosts, now_s).expect("a certificate");
         let path = scratch.path("present.pem");
