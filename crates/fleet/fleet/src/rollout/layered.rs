@@ -54,6 +54,8 @@ struct SlotStep {
     ahead: Rollout,
     goes_on_from: Vec<GenerationNumber>,
     is_over: bool,
+    /// Routers whose turn for the new routes had come, whatever they say that they have.
+    had_their_turn: BTreeSet<RouterId>,
     /// Since when routers have had the new routes: the time of a wave does not begin again.
     served_since: BTreeMap<RouterId, Now>,
 }
@@ -83,15 +85,26 @@ impl LayeredRollout {
         let ahead = begin(&upper, had, RolloutLane::SlotChange)?;
         let mut main = begin(&upper, lower.clone(), RolloutLane::Routes)?;
         let lower = begin(&lower, base, RolloutLane::SlotChange)?;
-        let mut served_since = BTreeMap::new();
+        let (mut had_their_turn, mut served_since) = (BTreeSet::new(), BTreeMap::new());
         if let Some(before) = before.filter(|before| goes_on_from.first() == Some(&before.generation())) {
             let of = &before.upper;
             (main.wave, main.proven) = (of.wave.clone(), of.proven.clone());
             main.settled_since = of.settled_since;
-            served_since = before.served_since();
+            (had_their_turn, served_since) = (before.had_their_turn(), before.served_since());
         }
-        let slots = SlotStep { lower, ahead, goes_on_from, is_over: false, served_since };
+        let slots = SlotStep { lower, ahead, goes_on_from, is_over: false, had_their_turn, served_since };
         Ok(LayeredRollout { slots: Some(slots), upper: main })
+    }
+
+    /// Those that have failed are none of them: they have gone back.
+    fn had_their_turn(&self) -> BTreeSet<RouterId> {
+        if let Some(step) = self.open_step() {
+            return step.had_their_turn.iter().chain(step.ahead.routers.keys()).cloned().collect();
+        }
+        let is_told =
+            |entry: &Entry| matches!(entry.progress, Progress::Told { .. } | Progress::Loaded { .. });
+        let told = self.upper.routers.iter().filter(|(_, entry)| is_told(entry));
+        told.map(|(router, _)| router.clone()).collect()
     }
 
     fn served_since(&self) -> BTreeMap<RouterId, Now> {
@@ -150,6 +163,11 @@ impl LayeredRollout {
 
     /// Takes what a person has said of the routes before members of slots changed: that goes on with them, and holds up no member.
     pub fn note_of_routes(&mut self, event: RolloutEvent, now: Now) {
+        // Whom a person has excused halts nothing, whatever it gets.
+        if let (RolloutEvent::Resume { .. }, Some(step)) = (&event, &mut self.slots) {
+            step.lower.note(event.clone(), now);
+            step.ahead.note(event.clone(), now);
+        }
         self.upper.note(event, now);
     }
 
@@ -300,7 +318,9 @@ impl SlotStep {
         let is_ahead = match &event {
             // Another controller has told it.
             RolloutEvent::Appeared { has, .. } if *has >= upper => true,
-            RolloutEvent::Appeared { has, .. } => !is_known && self.goes_on_from.contains(has),
+            RolloutEvent::Appeared { has, .. } => {
+                !is_known && (self.goes_on_from.contains(has) || self.had_their_turn.contains(router))
+            }
             // It has had the upper one, and gone back from it.
             RolloutEvent::Crashed { .. } | RolloutEvent::Refused { .. } => is_known,
             _ => false,
@@ -334,8 +354,6 @@ impl SlotStep {
                 progress => progress,
             };
             let is_excused = entry.is_excused || upper.excused.contains(router);
-            // One that is silent was not told, and is no evidence.
-            let is_canary = is_canary && entry.progress != Progress::Kept;
             upper.routers.insert(router.clone(), Entry { progress, is_canary, is_excused, ..entry.clone() });
         }
         upper.is_changed = true;

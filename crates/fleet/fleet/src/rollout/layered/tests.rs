@@ -80,12 +80,13 @@ impl Fleet {
         let now = at(self.now_ms);
         for (number, has) in &self.has {
             let (router, view) = (router(*number), "web".parse().expect("a view"));
+            let (zone, has) = ("a".parse().expect("a zone"), GenerationNumber(*has));
+            // A rollout that begins hears of those that are silent as well.
+            self.rollout.note(RolloutEvent::Appeared { router: router.clone(), zone, view, has }, now);
             if self.silent.contains(number) {
                 self.rollout.note(RolloutEvent::Silent { router, since: at(0) }, now);
                 continue;
             }
-            let (zone, has) = ("a".parse().expect("a zone"), GenerationNumber(*has));
-            self.rollout.note(RolloutEvent::Appeared { router: router.clone(), zone, view, has }, now);
             self.rollout.note(RolloutEvent::Heard { router: router.clone() }, now);
             self.rollout.note(RolloutEvent::Acknowledged { router, digest: digest(has.0) }, now);
         }
@@ -194,6 +195,36 @@ fn a_silent_router_that_has_the_routes_holds_up_nobody_and_gets_them_when_it_is_
     fleet.silent.clear();
     fleet.seconds(3);
     assert_eq!(fleet.having(UPPER), 16);
+}
+
+#[test]
+fn canaries_that_fell_silent_with_the_routes_are_not_forgotten() {
+    let mut fleet = Fleet::new(40, 0);
+    fleet.hear();
+    fleet.rollout.act(true, at(0));
+    let is_told = |at: &u64| fleet.rollout.wanted(&router(*at)) == Some(GenerationNumber(ROUTES));
+    fleet.silent = fleet.has.keys().filter(|at| is_told(at)).copied().collect();
+    assert_eq!(fleet.silent.len(), 8);
+    fleet.now_ms = 30_000;
+    fleet.replace();
+    fleet.seconds(30);
+    let names: BTreeSet<RouterId> = fleet.silent.iter().copied().map(router).collect();
+    assert_eq!(fleet.rollout.failing(), names, "one more halts the routes");
+    assert_eq!((fleet.having(UPPER), fleet.having(LOWER)), (8, 24), "others take their place");
+}
+
+#[test]
+fn a_router_whose_turn_had_come_and_that_has_not_said_so_is_one_of_those_that_have_the_routes() {
+    let mut fleet = Fleet::new(40, 2);
+    let told: Vec<u64> = fleet.has.iter().filter(|(_, has)| **has == ROUTES).map(|(at, _)| *at).collect();
+    // Their agents are told and not heard yet.
+    for at in &told {
+        fleet.has.insert(*at, BASE);
+    }
+    fleet.replace();
+    fleet.seconds(6);
+    assert!(told.iter().all(|at| fleet.has[at] == UPPER), "{:?}", fleet.has);
+    assert_eq!((fleet.having(UPPER), fleet.having(LOWER)), (8, 32));
 }
 
 #[test]

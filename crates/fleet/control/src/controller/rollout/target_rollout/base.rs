@@ -4,7 +4,7 @@
 //! that is started does not take a generation for proven that was on its way. If that write is lost, an older generation counts,
 //! and routers that have more keep what they have.
 
-use fleet::rollout::{LayeredRollout, RolloutLane, RolloutState};
+use fleet::rollout::{HaltEvidence, LayeredRollout, RolloutLane, RolloutState};
 use fleet::{FleetContent, Generation, GenerationNumber, gone_back_to};
 
 use super::TargetRollout;
@@ -121,9 +121,11 @@ impl TargetRollout {
     }
 
     /// What routers have whose turn has not come, if the target brings other routes and its rollout goes on after a change of slots: then
-    /// that is a change of both contents. Routes that have failed do not go on, nor what a drain is in.
+    /// that is a change of both contents. Routes that have failed do not go on, nor what a drain is in, nor those that routers have
+    /// halted: what these have shown would be forgotten.
     pub(crate) fn routes_before<'v>(&self, view: &'v FleetView) -> Option<&'v Generation> {
-        let current = view.current().filter(|_| !self.has_failed())?;
+        let is_halted = matches!(self.state(), Some(RolloutState::Halted(HaltEvidence::Router { .. })));
+        let current = view.current().filter(|_| !self.has_failed() && !is_halted)?;
         let before = self.base_of_target(view)?;
         let is_drained = current.content.draining().or(before.content.draining()).is_some();
         let is_routes = lane(&before.content, &current.content) == RolloutLane::Routes;
