@@ -9,10 +9,15 @@ use crate::controller::Controller;
 use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::slots::drains::SavedSlot;
 use crate::controller::slots::freezes::frozen_by;
+use crate::register::TRANSACTION_LEN_MAX;
 use crate::service::authorise::ControlVerb;
 
 /// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
 pub(crate) const HEAL_WAIT_MS: u64 = 15_000;
+
+/// Two contents of this length together fit into a transaction, with room for reasons and for what is kept of replacements: 5,000 members
+/// with names and addresses of usual lengths need 310 KB each.
+const CONTENTS_LEN_MAX: usize = TRANSACTION_LEN_MAX / 4 * 3;
 
 impl Controller {
     /// Makes a pass over all members, if it is time, and replaces those that are lost.
@@ -104,8 +109,8 @@ impl Controller {
         if lower.member_of_two_slots().is_some() {
             return self.publish_unasked(ControlVerb::Replace, reason, content);
         }
-        // With these members they may have failed before.
-        if self.planner().unfit_text(&content).is_some() {
+        // With these members they may have failed before; and two generations of a very large fleet are too long for one transaction.
+        if self.planner().unfit_text(&content).is_some() || !fit_together(&lower, &content) {
             let reason = format!("{}{reason}", given_up_words(self.register.target()));
             return self.publish_unasked(ControlVerb::Replace, &reason, lower);
         }
@@ -172,9 +177,35 @@ impl Controller {
     }
 }
 
+/// Whether two generations can become known together.
+fn fit_together(lower: &FleetContent, content: &FleetContent) -> bool {
+    let len = |content: &FleetContent| serde_json::to_vec(content).map_or(usize::MAX, |json| json.len());
+    len(lower).saturating_add(len(content)) <= CONTENTS_LEN_MAX
+}
+
 /// What a reason says of routes that do not go on.
 pub(crate) fn given_up_words(given_up: Option<GenerationNumber>) -> String {
     given_up.map_or(String::new(), |number| {
         format!("generation {number}, which was not with all routers, is given up: publish it again; ")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::controller::testing::{generation, slot};
+
+    #[test]
+    fn two_generations_of_a_large_fleet_fit_and_of_a_very_large_one_do_not() {
+        let content = |members: usize| {
+            let slots: Vec<Value> = (0..members).map(|at| slot(at, at, Value::Null)).collect();
+            generation(1, &slots, "PoolRoute|web").content
+        };
+        let large = content(5_000);
+        assert!(fit_together(&large, &large));
+        let very_large = content(10_000);
+        assert!(!fit_together(&very_large, &very_large));
+    }
 }
