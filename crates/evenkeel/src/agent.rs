@@ -1,6 +1,7 @@
 //! `evenkeel agent`: does on one host what controllers decide. It runs beside routers and servers, Evenkeel's or mcrouter and
 //! memcached.
 
+mod beside;
 mod join;
 mod process;
 mod settings;
@@ -92,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let signer = Signer::Controllers(file.controllers.clone());
     let users = CertificateUsers { clients: vec![Arc::clone(&controllers_tls)], listener: None };
     let end_s = renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
+    let ends = beside::renew(&file, &arguments.credentials, tls.as_ref(), boot, &say_line)?;
     let figures = start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),
@@ -107,7 +109,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (routers, servers) = (counted(file.router.len(), "router"), counted(file.server.len(), "server"));
     let shown = endpoint.as_ref().map_or(String::new(), Endpoint::shown);
     if let Some(endpoint) = endpoint {
-        endpoint.serve_beside(AgentPages::new(figures, end_s), "agent", "the agent goes on without them")?;
+        endpoint.serve_beside(
+            AgentPages::new(figures, end_s).beside(ends),
+            "agent",
+            "the agent goes on without them",
+        )?;
     }
     say_line(LogLevel::Info, &format!("beside {routers} and {servers} of {}{shown}", file.host));
     // Its threads end with the process.

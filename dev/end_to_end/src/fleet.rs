@@ -80,6 +80,8 @@ pub struct HostKind {
     pub zone: Option<&'static str>,
     /// Its agent has had its certificate for so many days, and needs no token.
     pub certificate_days: Option<u64>,
+    /// Its server and its router show certificates to clients, which they have had for so many days.
+    pub shown_days: Option<u64>,
 }
 
 /// The fleet.
@@ -275,7 +277,13 @@ impl Fleet {
     pub fn host_with(&mut self, number: usize, kind: HostKind) {
         let file = |name: &str| self.folder.join(format!("{name}{number}"));
         let list = file("list").display().to_string();
+        let shown = kind.shown_days.map(|days| self.old_certificates(number, days));
         let (server, entry) = match kind.tells_clients {
+            _ if let Some([path, _]) = &shown => {
+                let files = format!("ssl_chain_cert={path},ssl_key={path}");
+                let server = self.server(number, &self.servers, &["-Z", "-o", &files]);
+                (server, format!("certificate = \"{path}\"\n"))
+            }
             true => {
                 let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
                 let server = self.server(number, &subject, &["--cluster-file", &list]);
@@ -287,12 +295,20 @@ impl Fleet {
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
         let routers = self.folder.join(format!("routers{number}")).display().to_string();
         let flags: &[&str] = if kind.lists_routers { &["--cluster-file", &routers] } else { &[] };
-        let router = (!kind.has_no_router).then(|| self.router_with(number, flags));
+        let router = (!kind.has_no_router).then(|| match &shown {
+            Some([_, path]) => {
+                let own = ["--server-pem-cert-path", path, "--server-pem-key-path", path];
+                self.router_at(number, "--ssl-port", &own)
+            }
+            None => self.router_with(number, flags),
+        });
         let zone = kind.zone.map_or_else(|| format!("z{number}"), str::to_owned);
         let controllers: Vec<String> = self.ports.iter().map(|port| format!("\"{}\"", port.1)).collect();
         let (folder, all) = (self.folder.display(), controllers.join(", "));
+        let tls =
+            shown.as_ref().map_or(String::new(), |_| format!("tls_ca = \"{folder}/ca/authority.pem\"\n"));
         let mut text = format!(
-            "host = \"h{number}\"\nzone = \"{zone}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n\
+            "host = \"h{number}\"\nzone = \"{zone}\"\ncontrollers = [{all}]\nfolder = \"{folder}/agent{number}\"\n{tls}\
              [[server]]\nmember = \"m{number}\"\naddress = \"{}\"\npid_file = \"{folder}/m{number}\"\n{entry}",
             server.address()
         );
@@ -302,11 +318,20 @@ impl Fleet {
                  address = \"{}\"\npid_file = \"{folder}/r{number}\"\n",
                 router.address()
             );
+            if let Some([_, path]) = &shown {
+                text += &format!("certificate = \"{path}\"\n");
+            }
             if kind.lists_routers {
                 text += &format!("client_address = \"{}\"\ncluster_file = \"{routers}\"\n", router.address());
             }
         }
         fs::write(file("agent.toml"), text).expect("a file");
+        let member = format!(
+            "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"{zone}\"\naddress = \"{}\"\n",
+            server.address()
+        );
+        fs::write(file("members"), member).expect("a file");
+        self.control(&["members", &format!("members{number}"), "--apply", "--why", "a new host"]);
         let mut command = match kind.certificate_days {
             Some(days) => {
                 self.old_certificate("agent", &format!("h{number}"), &[], days);
@@ -318,12 +343,6 @@ impl Fleet {
             }
         };
         let agent = self.start(FleetHost::Host(number), &mut command, &format!("agent{number}.log"));
-        let member = format!(
-            "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"{zone}\"\naddress = \"{}\"\n",
-            server.address()
-        );
-        fs::write(file("members"), member).expect("a file");
-        self.control(&["members", &format!("members{number}"), "--apply", "--why", "a new host"]);
         self.hosts.push(Host { number, server, router, agent: Some(agent) });
     }
 
@@ -338,10 +357,15 @@ impl Fleet {
     }
 
     fn router_with(&self, number: usize, more: &[&str]) -> Server {
+        self.router_at(number, "-p", more)
+    }
+
+    /// A router with this flag for its port.
+    fn router_at(&self, number: usize, port: &str, more: &[&str]) -> Server {
         let configuration = format!("file:{}", self.folder.join(format!("route{number}")).display());
         let flags = [&["--config", &*configuration, "--reconfiguration-delay-ms", "0"], more].concat();
         let place = FleetHost::Host(number);
-        let start = || Server::start_router_on(self.network.ip(place), "-p", &flags);
+        let start = || Server::start_router_on(self.network.ip(place), port, &flags);
         let router = self.network.within(place, start).expect("a router");
         fs::write(self.folder.join(format!("r{number}")), format!("{}\n", router.pid())).expect("a file");
         router
@@ -370,6 +394,15 @@ impl Fleet {
         let path = self.folder.join(format!("{id}.pem"));
         keep_certificate(&path, &key, &signed.expect("a certificate").pem, &identity, begin_s)
             .expect("a file");
+    }
+
+    /// Old certificates of a host's server and router. Returns their files.
+    fn old_certificates(&self, number: usize, days: u64) -> [String; 2] {
+        let hosts = [self.network.ip(FleetHost::Host(number)).to_string()];
+        [("server", format!("m{number}")), ("router", format!("r{number}"))].map(|(role, id)| {
+            self.old_certificate(role, &id, &hosts, days);
+            self.folder.join(format!("{id}.pem")).display().to_string()
+        })
     }
 
     /// Joins as a host that has nothing, and ends when it has joined or was refused.

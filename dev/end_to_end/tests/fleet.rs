@@ -1,12 +1,14 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
 use std::collections::BTreeSet;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
+use end_to_end::network::FleetNetwork;
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use rustls::ClientConnection;
 use tls::{Trust, certificates, client};
 
@@ -206,10 +208,43 @@ fn a_controller_with_the_authority_renews_its_certificate_and_shows_it() {
     fleet.begin(&POLICY.replace("slots = 2", "slots = 1"));
 }
 
+#[test]
+fn agents_renew_the_certificates_of_servers_and_routers_which_show_them() {
+    // A memcached is told to read its files, Evenkeel's programs look at them.
+    let evenkeel = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+    let memcached = ServerUnderTest::memcached().expect("a memcached");
+    for servers in [evenkeel, memcached] {
+        let mut fleet = Fleet::of(FleetNetwork::loopback(), DecisionStore::Directory, servers);
+        fleet.controller(1, 1);
+        let kind = HostKind { certificate_days: Some(1), shown_days: Some(23), ..HostKind::default() };
+        fleet.host_with(1, kind);
+        let host = &fleet.hosts[0];
+        let router = host.router.as_ref().expect("it has one").address();
+        let places = [("m1.pem", host.server.address()), ("r1.pem", router)];
+        let olds = places.map(|(_, address)| shown_at(address));
+        for what in ["server/m1", "router/r1"] {
+            let words = format!("{what} is renewed: it is valid for another 30 days");
+            fleet.until(|fleet| fleet.read("agent1.log").contains(&words));
+        }
+        for ((file, address), old) in places.into_iter().zip(olds) {
+            fleet.until(|fleet| {
+                let renewed = certificates(&fleet.path(file)).expect("a certificate");
+                renewed[0].as_ref() != old && shown_at(address) == renewed[0].as_ref()
+            });
+        }
+        let log = fleet.read("agent1.log");
+        assert!(!log.contains("shows another certificate"), "{log}");
+    }
+}
+
 /// The certificate that the first controller shows.
 fn shown(fleet: &Fleet) -> Vec<u8> {
+    shown_at(fleet.controller_address(1))
+}
+
+/// The certificate that is shown at an address.
+fn shown_at(address: SocketAddr) -> Vec<u8> {
     let config = client(Trust::Anyone).expect("settings").with_no_client_auth();
-    let address = fleet.controller_address(1);
     let mut session = ClientConnection::new(Arc::new(config), address.ip().into()).expect("a session");
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");

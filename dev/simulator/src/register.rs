@@ -174,8 +174,13 @@ mod tests {
 
     fn published(number: u64) -> PublishedGeneration {
         let (content, parent) = (FleetContent::default(), number.checked_sub(1).map(GenerationNumber));
-        let generation =
-            Generation { number: GenerationNumber(number), parent, reason: String::new(), content };
+        let generation = Generation {
+            number: GenerationNumber(number),
+            parent,
+            reason: String::new(),
+            lower: None,
+            content,
+        };
         let digest = format!("{number:032x}").parse().expect("a digest");
         PublishedGeneration { generation, routes: RoutesKind::Good, digest, author: Author::Operator }
     }

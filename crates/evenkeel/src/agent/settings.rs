@@ -40,6 +40,8 @@ pub(super) struct ServerEntry {
     pub(super) pid_file: PathBuf,
     /// What it reads as --cluster-file, and nobody else writes.
     pub(super) cluster_file: Option<PathBuf>,
+    /// The file with its certificate and key, which the agent renews.
+    pub(super) certificate: Option<PathBuf>,
 }
 
 /// A router of the host.
@@ -58,6 +60,8 @@ pub(super) struct RouterEntry {
     pub(super) client_address: Option<String>,
     /// What it reads as --cluster-file, and nobody else writes.
     pub(super) cluster_file: Option<PathBuf>,
+    /// The file with its certificate and key, which the agent renews.
+    pub(super) certificate: Option<PathBuf>,
 }
 
 impl AgentFile {
@@ -82,6 +86,8 @@ impl AgentFile {
         let files = file.router.iter().map(|one| &one.file);
         let files = files.chain(file.server.iter().filter_map(|one| one.cluster_file.as_ref()));
         let files = files.chain(file.router.iter().filter_map(|one| one.cluster_file.as_ref()));
+        let files = files.chain(file.server.iter().filter_map(|one| one.certificate.as_ref()));
+        let files = files.chain(file.router.iter().filter_map(|one| one.certificate.as_ref()));
         twice("file", files.map(|path| path.to_str().unwrap_or_default()))?;
         file.router.iter().try_for_each(RouterEntry::check)?;
         Ok(file)
@@ -163,6 +169,8 @@ mod tests {
             &listed("client_address = \"a:1\"\ncluster_file = \"/etc/r1.json\"\n"),
             "/etc/r1.json is there twice",
         );
+        let shown = "certificate = \"/run/one.pem\"\n";
+        refused(&[HEAD, SERVER, shown, ROUTER, shown].concat(), "/run/one.pem is there twice");
         refused(&[HEAD, SERVER, "adress = \"x\"\n"].concat(), "adress");
         refused(&[&HEAD.replace("c1:7500", "c1"), SERVER].concat(), "expected unix:PATH or HOST:PORT");
         refused(

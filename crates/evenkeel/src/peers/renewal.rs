@@ -8,6 +8,7 @@
 //! Whatever fails, the certificate that is there stays in use, and it is tried again. A certificate that another program has
 //! put into the file is taken as well. Where nobody signs the next one here, a line says so in time.
 
+pub(crate) mod beside;
 mod schedule;
 
 use std::path::{Path, PathBuf};
@@ -166,7 +167,10 @@ impl Renewal {
         let key = CertificateKey::new().context("make a key")?;
         let request = key.request().context("make a request")?;
         let certificate = match &self.signer {
-            Signer::Controllers(controllers) => self.ask(controllers, &json!({"request": request}))?,
+            Signer::Controllers(controllers) => {
+                let tls = self.users.clients.first().context("expected a client, found none")?;
+                ask(tls, controllers, &json!({"request": request}))?
+            }
             Signer::Authority(authority) => {
                 if !authority.has_signed(present) {
                     return Err(anyhow!(
@@ -179,25 +183,6 @@ impl Renewal {
             Signer::Nobody => return Err(anyhow!("nobody signs the next one here")),
         };
         Ok(keep_certificate(&self.path, &key, &certificate, &self.identity, now_s)?)
-    }
-
-    /// The certificate of the first answer that has one: not every controller has an authority.
-    fn ask(&self, controllers: &[ControlPlace], body: &Value) -> anyhow::Result<String> {
-        let tls = self.users.clients.first().context("expected a client, found none")?;
-        let mut last = anyhow!("expected the address of a controller, found none");
-        for place in controllers {
-            let asked = ControlClient::new(place, tls.current())
-                .and_then(|client| client.post("/v1/renew", body, ANSWER_WITHIN));
-            match asked {
-                Ok(answer) if answer.is_ok() => {
-                    let certificate = answer.json.get("certificate").and_then(Value::as_str);
-                    return Ok(certificate.unwrap_or_default().to_owned());
-                }
-                Ok(answer) => last = anyhow!("{}", answer.error()),
-                Err(fault) => last = fault.into(),
-            }
-        }
-        Err(last)
     }
 
     /// Has the file read again for the next connections.
@@ -230,6 +215,24 @@ impl Renewal {
         }
         self.trouble = Some(why);
     }
+}
+
+/// The certificate of the first answer that has one: not every controller has an authority.
+fn ask(tls: &ClientTls, controllers: &[ControlPlace], body: &Value) -> anyhow::Result<String> {
+    let mut last = anyhow!("expected the address of a controller, found none");
+    for place in controllers {
+        let asked = ControlClient::new(place, tls.current())
+            .and_then(|client| client.post("/v1/renew", body, ANSWER_WITHIN));
+        match asked {
+            Ok(answer) if answer.is_ok() => {
+                let certificate = answer.json.get("certificate").and_then(Value::as_str);
+                return Ok(certificate.unwrap_or_default().to_owned());
+            }
+            Ok(answer) => last = anyhow!("{}", answer.error()),
+            Err(fault) => last = fault.into(),
+        }
+    }
+    Err(last)
 }
 
 /// The first certificate of a file (DER).

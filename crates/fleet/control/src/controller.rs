@@ -274,8 +274,9 @@ impl Controller {
             ControlQuestion::IssueToken(terms) => {
                 self.recorded(&act(AuditReach::Nothing, None, ""), |this| this.issue_token(&terms))
             }
-            ControlQuestion::Renew { request } => {
-                self.signing.renew(requester, &request, self.register.view().inventory())
+            ControlQuestion::Renew { request, present } => {
+                let inventory = self.register.view().inventory();
+                self.signing.renew(requester, &request, present.as_deref(), inventory)
             }
             ControlQuestion::Liveness(report) => self.on_liveness(report),
             ControlQuestion::Join(_) => refusal(422, "whoever has a certificate renews it"),

@@ -74,6 +74,8 @@ pub struct NewGeneration {
     pub json: Vec<u8>,
     /// The texts that it names.
     pub texts: Vec<String>,
+    /// The lower generation that is made with it, as JSON. Its texts are among those above.
+    pub lower: Option<(GenerationNumber, Vec<u8>)>,
     /// What becomes of the records of replacements.
     pub replaced: ReplacedChange,
 }
@@ -148,8 +150,13 @@ impl FleetDecisions {
         let mut transaction = Transaction::if_revision(target.clone(), revision)
             .put(target, new.number.to_string())
             .put(self.generation_key(new.number), new.json.clone());
-        if let Some(old) = new.number.0.checked_sub(GENERATIONS_KEPT).filter(|old| *old > 0) {
-            transaction = transaction.delete(self.generation_key(GenerationNumber(old)));
+        if let Some((number, json)) = &new.lower {
+            transaction = transaction.put(self.generation_key(*number), json.clone());
+        }
+        for number in new.lower.iter().map(|(number, _)| *number).chain([new.number]) {
+            if let Some(old) = number.0.checked_sub(GENERATIONS_KEPT).filter(|old| *old > 0) {
+                transaction = transaction.delete(self.generation_key(GenerationNumber(old)));
+            }
         }
         transaction = self.with_replaced(transaction, new.number, &new.replaced);
         match self.register.put_if(&transaction) {

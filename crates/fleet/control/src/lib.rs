@@ -42,4 +42,4 @@ pub use service::questions::{ChangeQuestion, ChangeRequest, ControlQuestion, Rol
 pub use service::seats::AgentSeats;
 pub use service::turn::*;
 pub use service::{ControlService, ControllerMessage, SayLine};
-pub use wire::PeerPlace;
+pub use wire::{PeerPlace, refresh_certificates, shown_certificate};

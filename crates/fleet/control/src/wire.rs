@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use os::clock::Stopwatch;
+use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
@@ -52,6 +53,38 @@ pub(crate) fn converse(
             return Ok(answer);
         }
     }
+}
+
+/// The certificate that somebody shows (DER), by a handshake of its own; none without TLS.
+///
+/// # Errors
+/// If nobody answers in time, or it is not trusted.
+pub fn shown_certificate(place: &PeerPlace, within: Duration) -> io::Result<Option<Vec<u8>>> {
+    let Some(tls) = place.tls.as_ref().filter(|_| !place.address.starts_with("unix:")) else {
+        return Ok(None);
+    };
+    // A session that is resumed shows the certificate with which it began.
+    let mut config = ClientConfig::clone(tls);
+    config.resumption = Resumption::disabled();
+    let place = PeerPlace { address: place.address.clone(), tls: Some(Arc::new(config)) };
+    let watch = Stopwatch::start();
+    let mut stream = connect(&place, within)?;
+    let Stream::Tls(session) = &mut stream else { return Ok(None) };
+    while session.conn.is_handshaking() {
+        let left = within.checked_sub(watch.passed()).filter(|left| !left.is_zero());
+        set_limits(&session.sock, left.ok_or(ErrorKind::TimedOut)?)?;
+        session.conn.complete_io(&mut session.sock)?;
+    }
+    let first = session.conn.peer_certificates().and_then(<[_]>::first);
+    Ok(first.map(|first| first.to_vec()))
+}
+
+/// Has a server read its certificates again. A memcached does it when it is told, others look by themselves.
+///
+/// # Errors
+/// If it does not answer in time.
+pub fn refresh_certificates(place: &PeerPlace, within: Duration) -> io::Result<()> {
+    converse(place, b"refresh_certs\r\n", within, 1024, |answer| answer.ends_with(b"\r\n")).map(drop)
 }
 
 fn connect(place: &PeerPlace, within: Duration) -> io::Result<Stream> {

@@ -299,6 +299,7 @@ impl<'n> Draft<'n> {
             number: GenerationNumber(1),
             parent: None,
             reason: "adopted".to_owned(),
+            lower: None,
             content: FleetContent { clusters: self.clusters, views: vec![record] },
         };
         Ok(Adoption { policy, policy_text, inventory, generation, notes: self.notes })

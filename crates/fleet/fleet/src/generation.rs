@@ -22,6 +22,10 @@ pub struct Generation {
     pub parent: Option<GenerationNumber>,
     /// Why it was made, for people.
     pub reason: String,
+    /// The generation that was made with it, for routers whose turn for this one has not come: slots have the same members in both, and
+    /// the routes of that one are those that all routers have had. [`LayeredRollout`](crate::rollout::LayeredRollout) says how both go out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower: Option<GenerationNumber>,
     /// What is in force with it.
     #[serde(flatten)]
     pub content: FleetContent,
@@ -148,6 +152,16 @@ pub fn gone_back_to<'g>(
     before.find(|before| before.content == target.content)
 }
 
+/// The generations whose routes a target goes on with, the newest first: each was on its way when members of slots changed, and routers
+/// that had it get the target first.
+pub fn goes_on_from(
+    generations: &BTreeMap<GenerationNumber, Generation>,
+    target: &Generation,
+) -> Vec<GenerationNumber> {
+    let before = |one: &Generation| generations.get(&generations.get(&one.lower?)?.parent?);
+    std::iter::successors(before(target), |one| before(one)).map(|one| one.number).collect()
+}
+
 fn newest_known(
     target: Option<GenerationNumber>,
     routers_have: impl IntoIterator<Item = GenerationNumber>,
@@ -263,7 +277,7 @@ mod tests {
             let number = GenerationNumber(at as u64 + 1);
             let parent = (at > 0).then_some(GenerationNumber(at as u64));
             let content = FleetContent { clusters: Vec::new(), views: vec![view] };
-            (number, Generation { number, parent, reason: String::new(), content })
+            (number, Generation { number, parent, reason: String::new(), lower: None, content })
         };
         let all: BTreeMap<_, _> = routes.iter().enumerate().map(generation).collect();
         let target = all.values().last().expect("a generation");

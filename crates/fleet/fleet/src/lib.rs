@@ -20,8 +20,8 @@ mod text_digest;
 pub use adopt::{Adoption, AdoptionNames, adopt};
 pub use compile::texts;
 pub use generation::{
-    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, gone_back_to, is_forgotten,
-    next_number,
+    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, goes_on_from, gone_back_to,
+    is_forgotten, next_number,
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
 pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, ViewName, ZoneName};

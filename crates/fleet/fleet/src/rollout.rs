@@ -5,6 +5,7 @@
 //! depends on their names and the generation's number alone, so that two controllers decide the same. No random number
 //! and no clock.
 
+mod layered;
 mod order;
 mod settings;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::clock::Now;
 
 use crate::{GenerationNumber, RouterId, TextDigest, ViewName, ZoneName};
+pub use layered::{LayeredRollout, LayeredTexts};
 pub use settings::{RolloutSettings, RolloutSettingsError};
 pub use types::{
     HaltEvidence, PublishedTexts, RolloutError, RolloutEvent, RolloutLane, RolloutState, RolloutWave,
@@ -221,6 +223,13 @@ impl Rollout {
     /// Routers that shall have the generation since the last call.
     pub fn take_admitted(&mut self) -> Vec<RouterId> {
         std::mem::take(&mut self.admitted)
+    }
+
+    /// Whether nothing but routers that are silent, or keep somebody else's file, lack the generation.
+    fn waits_for_silent_only(&self) -> bool {
+        let is_kept = |entry: &Entry| entry.progress == Progress::Kept && !self.is_away(entry);
+        let is_last = self.wave == RolloutWave::All && self.unsettled().is_none();
+        is_last && !self.is_stopped() && !self.routers.values().any(is_kept)
     }
 
     fn all_have_it(&self) -> bool {

@@ -53,7 +53,8 @@ impl ControllerGroup {
             self.register.audit.push(entry.clone());
         }
         let digest = digest(&content);
-        let generation = Generation { number, parent: Some(parent), reason: format!("{author:?}"), content };
+        let generation =
+            Generation { number, parent: Some(parent), reason: format!("{author:?}"), lower: None, content };
         let published = PublishedGeneration { generation, routes, digest, author };
         let compares = !self.has(PlantedBug::CompareLeftOut);
         let before = self.register.audit.len();
@@ -296,7 +297,12 @@ pub(super) fn first_content(
 
 pub(super) fn first_generation(content: FleetContent) -> PublishedGeneration {
     let digest = digest(&content);
-    let generation =
-        Generation { number: GenerationNumber(1), parent: None, reason: "first".to_owned(), content };
+    let generation = Generation {
+        number: GenerationNumber(1),
+        parent: None,
+        reason: "first".to_owned(),
+        lower: None,
+        content,
+    };
     PublishedGeneration { generation, routes: RoutesKind::Good, digest, author: Author::Operator }
 }

@@ -23,11 +23,13 @@ pub enum SmallBug {
     ReplacedAtOnce,
     /// Whoever has a member replaced by hand publishes what the policy wants as well.
     SlotsBringRoutes,
+    /// A lost member's replacement has the routes that are on their way also for routers whose turn has not come.
+    ReplacementBringsRoutes,
 }
 
 impl SmallBug {
     /// All of them.
-    pub const ALL: [SmallBug; 10] = [
+    pub const ALL: [SmallBug; 11] = [
         SmallBug::FlushAssumed,
         SmallBug::DeleteErrorHidden,
         SmallBug::OlderTextTaken,
@@ -38,5 +40,6 @@ impl SmallBug {
         SmallBug::HaltHoldsHealing,
         SmallBug::ReplacedAtOnce,
         SmallBug::SlotsBringRoutes,
+        SmallBug::ReplacementBringsRoutes,
     ];
 }

@@ -108,6 +108,11 @@ impl SmallControllers {
         group
     }
 
+    /// A planted bug: a lost member's replacement brings routes to all.
+    pub(super) fn bring_routes(&self) {
+        self.all.iter().for_each(|seat| seat.register.bring_routes());
+    }
+
     /// An operator gives the fleet another policy, which reaches the register whole or not at all.
     pub(super) fn publish_policy(&mut self, text: &str) -> bool {
         self.publish_with(text, |input| fleet::plan(input).ok().map(|plan| plan.content))
@@ -130,12 +135,13 @@ impl SmallControllers {
         let Some(content) = planned(&input) else { return false };
         let parent = target.map(|target| target.number);
         let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
-        let generation = Generation { number, parent, reason: "an operator".to_owned(), content };
+        let generation =
+            Generation { number, parent, reason: "an operator".to_owned(), lower: None, content };
         let texts = fleet::texts(&generation.content).into_values().collect();
         let json = serde_json::to_vec(&generation).expect("names and texts");
         let (_, revision) = self.decisions.policy().expect("a register");
         self.decisions.set_policy(text, revision).expect("a register");
-        let new = NewGeneration { number, json, texts, replaced: Default::default() };
+        let new = NewGeneration { number, json, texts, lower: None, replaced: Default::default() };
         let published = self.decisions.publish(target, &new);
         matches!(published, Ok(Publication::Done(_)))
     }

@@ -14,6 +14,8 @@ pub(super) struct KnownGeneration {
     pub(super) content: FleetContent,
     pub(super) text: String,
     reason: String,
+    /// The generation before.
+    pub(super) parent: Option<u64>,
     /// The generation with which each slot got its member.
     epochs: [u64; SLOTS],
     /// The generation with which each slot got its member, unless that came by phases: whatever was deleted before was deleted from it as well.
@@ -35,6 +37,7 @@ impl RouteLog {
     /// phases.
     pub(super) fn publish(&mut self, generation: Generation, lives: impl Fn(&MemberId) -> bool) {
         let number = generation.number.0;
+        let before = generation.parent.map(|parent| parent.0);
         let parent = generation.parent.and_then(|parent| self.generations.get(&parent.0));
         let slots = &generation.content.clusters[0].slots;
         let (mut epochs, mut owners) = ([number; SLOTS], [number; SLOTS]);
@@ -52,7 +55,7 @@ impl RouteLog {
         let text = fleet::texts(&generation.content).into_values().next().expect("a view");
         let (content, reason) = (generation.content, generation.reason);
         let had_by_all = self.everywhere();
-        let known = KnownGeneration { content, text, reason, epochs, owners, had_by_all };
+        let known = KnownGeneration { content, text, reason, parent: before, epochs, owners, had_by_all };
         self.generations.insert(number, known);
     }
 

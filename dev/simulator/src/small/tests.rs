@@ -1,5 +1,7 @@
 //! The small world without and with planted bugs.
 
+use stdx::prng::Prng;
+
 use super::faults::{RoutesText, Scheduled, SmallFault};
 use super::world::play_script;
 use super::*;
@@ -95,6 +97,22 @@ fn a_server_that_can_be_reached_again_is_asked_again_within_a_bound() {
 fn routes_that_have_failed_do_not_come_again_with_a_change_of_slots() {
     let script = [(64, 65, DEADLY), (80, 81, SmallFault::MemberReplaced { slot: 0 })];
     check_broken(SmallBug::SlotsBringRoutes, &script, 1, &["I16"]);
+}
+
+#[test]
+fn a_host_that_is_lost_while_routes_go_out_brings_them_to_nobody() {
+    let script = [(66, 106, GOOD), LOST];
+    assert_eq!(check(&script), 1);
+    check_broken(SmallBug::ReplacementBringsRoutes, &script, 3, &["I16"]);
+    // Halted, lost twice, and with routes that end routers.
+    assert_eq!(check(&[(66, 106, GOOD), (67, 106, SmallFault::RolloutHalted), LOST]), 1);
+    check(&[(67, 106, DEADLY), LOST]);
+    // With a spare for each of two.
+    let seed = (1..).find(|seed| Prng::new(*seed).below(4) == 0).expect("one of four");
+    let lost_twice = [(66, 106, GOOD), LOST, (70, 106, SmallFault::HostCutOff { server: 2 })];
+    let run = play_script(seed, &[], scheduled(&lost_twice));
+    assert!(run.violation.is_none(), "{}", run.violation.expect("there is one"));
+    assert_eq!(run.entered, 2);
 }
 
 #[test]

@@ -130,6 +130,9 @@ impl SmallWorld {
             servers.0.iter().map(|server| address(net.place(server.host, PORT))).collect();
         let mut controllers = SmallControllers::new(count);
         controllers.agents_stay = bugs.contains(&SmallBug::AgentStays);
+        if bugs.contains(&SmallBug::ReplacementBringsRoutes) {
+            controllers.bring_routes();
+        }
         let mut routes = RouteLog::default();
         routes.publish(controllers.generation(1).expect("the first generation"), |_| false);
         let file = FileText { text: routes.generations[&1].text.clone(), generation: 1 };

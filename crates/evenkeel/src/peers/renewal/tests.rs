@@ -83,22 +83,31 @@ impl Bench {
 
     /// A pass while a controller gives one answer, which it makes of the request.
     fn pass_with(&mut self, answer: impl FnOnce(&Authority, &str) -> (u16, Value)) -> Duration {
-        let socket = self.folder.join("c.sock");
-        let _ = fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).expect("a socket");
         let (authority, renewal) = (&self.authority, &mut self.renewal);
-        std::thread::scope(|scope| {
-            let pass = scope.spawn(|| renewal.pass(NOW_S));
-            let (mut stream, _) = listener.accept().expect("a client");
-            let request = read_request(&mut stream);
-            let (status, json) = answer(authority, &request);
-            let json = json.to_string();
-            let len = json.len();
-            write!(stream, "HTTP/1.1 {status} x\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n{json}")
-                .expect("an answer");
-            pass.join().expect("it does not panic")
-        })
+        let socket = self.folder.join("c.sock");
+        answer_once(&socket, || renewal.pass(NOW_S), |request| answer(authority, request))
     }
+}
+
+/// Does something while a controller at this socket gives one answer, which it makes of the request.
+pub(super) fn answer_once(
+    socket: &Path,
+    pass: impl FnOnce() -> Duration + Send,
+    answer: impl FnOnce(&str) -> (u16, Value),
+) -> Duration {
+    let _ = fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).expect("a socket");
+    std::thread::scope(|scope| {
+        let pass = scope.spawn(pass);
+        let (mut stream, _) = listener.accept().expect("a client");
+        let request = read_request(&mut stream);
+        let (status, json) = answer(&request);
+        let json = json.to_string();
+        let len = json.len();
+        write!(stream, "HTTP/1.1 {status} x\r\ncontent-length: {len}\r\nconnection: close\r\n\r\n{json}")
+            .expect("an answer");
+        pass.join().expect("it does not panic")
+    })
 }
 
 impl Drop for Bench {

@@ -132,15 +132,22 @@ impl RegisterMirror {
         self.followed_at
     }
 
-    /// Makes a generation the target, with these records of replacements.
+    /// Makes a generation the target, with the lower one that was made with it and these records of replacements.
     pub(super) fn publish(
         &mut self,
         generation: &Generation,
+        lower: Option<&Generation>,
         replaced: &ReplacedChange,
     ) -> Result<Publication, RegisterError> {
-        let json = serde_json::to_vec(generation).expect("a generation has names and texts");
-        let texts = published(generation.number, &generation.content).1.into_values().collect();
-        let new = NewGeneration { number: generation.number, json, texts, replaced: replaced.clone() };
+        let json = |one: &Generation| serde_json::to_vec(one).expect("a generation has names and texts");
+        let texts = |one: &Generation| published(one.number, &one.content).1.into_values();
+        let new = NewGeneration {
+            number: generation.number,
+            json: json(generation),
+            texts: texts(generation).chain(lower.into_iter().flat_map(texts)).collect(),
+            lower: lower.map(|lower| (lower.number, json(lower))),
+            replaced: replaced.clone(),
+        };
         let published = self.decisions.publish(self.view.target_record(), &new)?;
         if let Publication::Done(target) = published {
             self.view.note_target(target, new.replaced);

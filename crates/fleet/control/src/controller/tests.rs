@@ -557,9 +557,10 @@ fn of_two_controllers_that_publish_one_is_overtaken_and_learns_it() {
         number: GenerationNumber(2),
         parent: Some(GenerationNumber(1)),
         reason: "the other was first".to_owned(),
+        lower: None,
         content: other.register.view().content(),
     };
-    assert!(matches!(other.publish(&generation), Ok(crate::decisions::Publication::Done(_))));
+    assert!(matches!(other.publish(&generation, None), Ok(crate::decisions::Publication::Done(_))));
     let why = "mine".to_owned();
     let reply =
         stage.controller.answer(ControlQuestion::Apply { change: replace("m1"), plan, why }, &owner());

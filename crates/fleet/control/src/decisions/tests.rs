@@ -15,7 +15,13 @@ fn decisions(register: &SimulatedRegister) -> FleetDecisions {
 fn generation(number: u64, text: &str) -> NewGeneration {
     let json = format!("{{\"number\":{number},\"by\":\"{text}\"}}");
     let (json, texts) = (json.into(), vec![text.to_owned()]);
-    NewGeneration { number: GenerationNumber(number), json, texts, replaced: ReplacedChange::default() }
+    NewGeneration {
+        number: GenerationNumber(number),
+        json,
+        texts,
+        lower: None,
+        replaced: ReplacedChange::default(),
+    }
 }
 
 #[track_caller]

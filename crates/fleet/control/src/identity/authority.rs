@@ -7,7 +7,7 @@ mod lifetime;
 mod own_file;
 
 pub use lifetime::{AUTHORITY_LIFETIME_S, lifetime_s, renewal_due_s};
-pub use own_file::{OwnFileError, keep_certificate};
+pub use own_file::{OwnFileError, certificate_of, keep_certificate, keep_certificate_of};
 
 use crate::identity::private_file::{PRIVATE, PUBLIC, create_directory, others_mode};
 use crate::identity::{CLOCK_SKEW_S, FleetIdentity, FleetName, FleetRole, IdentityName};

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use os::DirectoryEntry;
+use rustix::fs::OFlags;
 
 /// For the owner alone.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -31,6 +32,49 @@ pub(crate) fn replace(path: &Path, content: &str, mode: u32) -> io::Result<()> {
         file.sync_all()
     })?;
     entry.sync_directory()
+}
+
+/// Replaces a file that belongs to another program, in one step: owner and mode stay. The program's user may write to the folder, so
+/// what is no file of its own, but a link or a second name of another one, is refused.
+pub(crate) fn replace_of_another(path: &Path, content: &str) -> io::Result<()> {
+    let entry = DirectoryEntry::of(path)?;
+    let old = own_file(&entry)?.metadata()?;
+    entry.replace(PRIVATE, |file| {
+        file.write_all(content.as_bytes())?;
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            fchown(&*file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o777))?;
+        file.sync_all()
+    })?;
+    entry.sync_directory()
+}
+
+/// Reads such a file, up to so many bytes.
+pub(crate) fn read_of_another(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    own_file(&DirectoryEntry::of(path)?)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("expected at most {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// A file with one name. A pipe keeps nobody waiting.
+fn own_file(entry: &DirectoryEntry) -> io::Result<File> {
+    let file = entry.open(OFlags::RDONLY | OFlags::NONBLOCK, 0)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("expected a regular file, found something else"));
+    }
+    if found.nlink() != 1 {
+        return Err(io::Error::other(format!(
+            "expected a file with one name, found {} names",
+            found.nlink()
+        )));
+    }
+    Ok(file)
 }
 
 /// Creates a directory for the owner alone, with all its files, in one step. One that has files already stays as it
@@ -134,5 +178,53 @@ mod tests {
         assert_eq!(again.kind(), io::ErrorKind::DirectoryNotEmpty);
         assert_eq!((scratch.names(), others_mode(&path).ok()), (vec!["authority".to_owned()], Some(0)));
         assert_eq!(fs::read_to_string(path.join("a")).expect("a file"), "1");
+    }
+
+    #[test]
+    fn another_programs_file_keeps_its_mode() {
+        let scratch = Scratch::new();
+        let path = scratch.path("m1.pem");
+        replace(&path, "one", PRIVATE).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
+        replace_of_another(&path, "two").expect("a file");
+        let mode = fs::metadata(&path).expect("a file").mode() & 0o7777;
+        assert_eq!((fs::read_to_string(&path).expect("a file"), mode), ("two".into(), 0o640));
+        assert_eq!(
+            (read_of_another(&path, 3).expect("it is read"), scratch.names()),
+            (b"two".into(), vec!["m1.pem".into()])
+        );
+        assert!(read_of_another(&path, 2).expect_err("too long").to_string().contains("at most 2 bytes"));
+    }
+
+    #[test]
+    fn what_may_be_a_third_ones_file_is_neither_read_nor_replaced() {
+        let scratch = Scratch::new();
+        let victim = scratch.path("victim");
+        replace(&victim, "precious", PRIVATE).expect("a file");
+        std::os::unix::fs::symlink(&victim, scratch.path("link")).expect("a link");
+        fs::create_dir(scratch.path("folder")).expect("a folder");
+        let refused = |name: &str, words: &str| {
+            let path = scratch.path(name);
+            let errors = [read_of_another(&path, 100).map(drop), replace_of_another(&path, "new")];
+            for error in errors {
+                let error = error.expect_err("it is refused").to_string();
+                assert!(error.contains(words), "{name}: {error}");
+            }
+        };
+        refused("link", "symbolic link");
+        refused("folder", "regular file");
+        refused("none", "No such file");
+        fs::hard_link(&victim, scratch.path("second")).expect("a second name");
+        refused("second", "found 2 names");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            scratch.path("pipe"),
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .expect("a pipe");
+        refused("pipe", "regular file");
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
     }
 }

@@ -13,6 +13,7 @@ use stdx::exposition::{Exposition, FamilyKind};
 
 use crate::agent::AgentFigures;
 use crate::controller::ControllerFigures;
+use crate::identity::FleetIdentity;
 use crate::service::ControlService;
 
 /// A controller whose figures are older does not decide: its thread is held up.
@@ -178,12 +179,20 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
 pub struct AgentPages {
     figures: Arc<AgentFigures>,
     certificate_end_s: Option<Arc<AtomicU64>>,
+    beside: Vec<(FleetIdentity, Arc<AtomicU64>)>,
 }
 
 impl AgentPages {
     /// Of these figures; the end of the agent's certificate is in seconds since 1970, 0 while it is not known.
     pub fn new(figures: Arc<AgentFigures>, certificate_end_s: Option<Arc<AtomicU64>>) -> AgentPages {
-        AgentPages { figures, certificate_end_s }
+        AgentPages { figures, certificate_end_s, beside: Vec::new() }
+    }
+
+    /// With the ends of certificates that it renews for servers and routers beside it.
+    #[must_use]
+    pub fn beside(mut self, beside: Vec<(FleetIdentity, Arc<AtomicU64>)>) -> AgentPages {
+        self.beside = beside;
+        self
     }
 }
 
@@ -220,6 +229,18 @@ impl Source for AgentPages {
                 "End of the agent's certificate, in seconds since 1970.",
                 end_s,
             );
+        }
+        let ends = self.beside.iter().map(|(whose, end_s)| (whose, end_s.load(Ordering::Relaxed)));
+        let ends: Vec<_> = ends.filter(|(_, end_s)| *end_s > 0).collect();
+        if !ends.is_empty() {
+            let mut family = text.family(
+                "evenkeel_agent_beside_certificate_end_seconds",
+                Gauge,
+                "End of the certificate of a server or router that the agent renews, in seconds since 1970.",
+            );
+            for (whose, end_s) in ends {
+                family.sample(&[("role", whose.role.word()), ("id", whose.id.as_str())], end_s);
+            }
         }
         text.finish()
     }

@@ -17,7 +17,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use admin::api::{ApiMethod, ApiRequest};
+use admin::api::{ApiMethod, ApiPeer, ApiRequest};
 use fleet::health::Quarantined;
 use fleet::{ClusterName, FleetMember, GenerationNumber, HostId, MemberId, ViewName, ZoneName};
 use percent_encoding::percent_decode_str;
@@ -120,6 +120,8 @@ pub enum ControlQuestion {
     Renew {
         /// The request for it (CSR in PEM).
         request: String,
+        /// The certificate that was shown (DER), of a peer that has shown one.
+        present: Option<Vec<u8>>,
     },
     /// An agent's turn.
     Turn(TurnReport),
@@ -396,7 +398,11 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/renew") => {
             let body: RenewBody = body(request)?;
-            ControlQuestion::Renew { request: csr(body.request)? }
+            let present = match &request.peer {
+                ApiPeer::Certificate(der) => Some(der.clone()),
+                ApiPeer::Local | ApiPeer::Unknown => None,
+            };
+            ControlQuestion::Renew { request: csr(body.request)?, present }
         }
         _ => {
             let method = match request.method {

@@ -36,6 +36,7 @@ fn publish(all: &FleetDecisions, generation: &Generation) {
         number: generation.number,
         json: serde_json::to_vec(generation).expect("JSON"),
         texts: texts(&generation.content).into_values().collect(),
+        lower: None,
         replaced: ReplacedChange::default(),
     };
     let published = all.publish(all.target().expect("an answer"), &new);

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use control::register::{
     GrantedLease, KeyPrefix, LeaseAnswer, LeaseId, RangeAnswer, Register, RegisterEntry, RegisterError,
-    RegisterKey, RegisterWatch, Revision, SimulatedRegister, Transaction, TransactionOutcome,
+    RegisterKey, RegisterWatch, Revision, SimulatedRegister, Transaction, TransactionOutcome, Write,
+    WriteBody,
 };
+use fleet::Generation;
 
 /// Writes that are left to one who does not die.
 const NO_END: u64 = u64::MAX;
@@ -18,6 +20,8 @@ pub(crate) struct MortalRegister {
     inner: SimulatedRegister,
     is_away: AtomicBool,
     writes_left: AtomicU64,
+    /// A planted bug: a lower generation is written with the routes of the upper one.
+    brings_routes: AtomicBool,
     /// Writes of all controllers.
     written: Arc<AtomicU64>,
 }
@@ -28,12 +32,18 @@ impl MortalRegister {
             inner,
             is_away: AtomicBool::new(false),
             writes_left: AtomicU64::new(NO_END),
+            brings_routes: AtomicBool::new(false),
             written,
         }
     }
 
     pub(crate) fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Relaxed);
+    }
+
+    /// Plants the bug that a lower generation is written with the routes of the upper one.
+    pub(crate) fn bring_routes(&self) {
+        self.brings_routes.store(true, Relaxed);
     }
 
     /// The controller dies when it has written so many times more, before it learns of the last one.
@@ -74,7 +84,8 @@ impl Register for MortalRegister {
     }
 
     fn put_if(&self, transaction: &Transaction) -> Result<TransactionOutcome, RegisterError> {
-        let outcome = self.reach()?.put_if(transaction)?;
+        let wrong = self.brings_routes.load(Relaxed).then(|| with_routes_below(transaction)).flatten();
+        let outcome = self.reach()?.put_if(wrong.as_ref().unwrap_or(transaction))?;
         self.written.fetch_add(1, Relaxed);
         let left = self.writes_left.load(Relaxed);
         if left != NO_END {
@@ -102,4 +113,26 @@ impl Register for MortalRegister {
     fn revoke(&self, lease: LeaseId) -> Result<(), RegisterError> {
         self.reach()?.revoke(lease)
     }
+}
+
+/// A publication of two generations whose lower one has the views of the upper one.
+fn with_routes_below(transaction: &Transaction) -> Option<Transaction> {
+    let generation = |write: &Write| match &write.body {
+        WriteBody::Put(value, _) => serde_json::from_slice::<Generation>(value).ok(),
+        WriteBody::Delete => None,
+    };
+    let upper =
+        transaction.writes().iter().find_map(|write| generation(write).filter(|one| one.lower.is_some()))?;
+    let mut compared = transaction.compared().iter().cloned();
+    let (key, revision) = compared.next()?;
+    let changed =
+        compared.fold(Transaction::if_revision(key, revision), |all, (key, at)| all.and_if(key, at));
+    Some(transaction.writes().iter().fold(changed, |all, write| match (&write.body, generation(write)) {
+        (WriteBody::Put(..), Some(mut lower)) if Some(lower.number) == upper.lower => {
+            lower.content.views.clone_from(&upper.content.views);
+            all.put(write.key.clone(), serde_json::to_vec(&lower).expect("names and texts"))
+        }
+        (WriteBody::Put(value, _), _) => all.put(write.key.clone(), value.clone()),
+        (WriteBody::Delete, _) => all.delete(write.key.clone()),
+    }))
 }

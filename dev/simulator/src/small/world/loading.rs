@@ -55,7 +55,9 @@ impl SmallWorld {
         let known = self.routes.generations.get(&generation.parent?.0)?;
         let parent = &known.content;
         let content = &generation.content;
-        if parent.views == content.views {
+        let next = self.controllers.generation(generation.number.0 + 1);
+        let is_lower = next.is_some_and(|next| next.lower == Some(generation.number));
+        if parent.views == content.views && !is_lower {
             return None;
         }
         let slots = |content: &fleet::FleetContent| {
@@ -65,8 +67,14 @@ impl SmallWorld {
         let everywhere = known.had_by_all;
         let had = self.routes.generations.get(&everywhere).map(|had| &had.content.views);
         let goes_back = had.is_some_and(|views| *views == content.views);
-        let is_change_of_routes = is_by_hand && slots(parent) == slots(content);
-        (!goes_back && !is_change_of_routes).then(|| {
+        let is_change_of_routes = is_by_hand && slots(parent) == slots(content) && !is_lower;
+        // A replacement has two generations while routes are on their way, which go on with the upper one.
+        let before = known.parent.and_then(|before| self.routes.generations.get(&before));
+        let is_upper = generation.lower.is_some() && generation.lower == generation.parent;
+        let goes_on = is_upper
+            && slots(parent) == slots(content)
+            && before.is_some_and(|before| before.content.views == content.views);
+        (!goes_back && !is_change_of_routes && !goes_on).then(|| {
             format!("generation {} has other routes than {everywhere}, which all routers have, and nobody gave them", generation.number)
         })
     }

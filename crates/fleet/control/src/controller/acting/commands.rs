@@ -95,7 +95,11 @@ impl Controller {
             );
         }
         let (known, revision) = match self.register.rollout_word() {
-            Ok((word, revision)) => (word.filter(|word| word.generation == number), revision),
+            Ok((word, revision)) => {
+                let view = self.register.view();
+                let word = word.filter(|word| view.is_about_target(word.generation));
+                (word.map(|word| RolloutWord { generation: number, ..word }), revision)
+            }
             Err(error) => return register_away(&error),
         };
         let mut word = known.unwrap_or(RolloutWord::none(number));

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use fleet::Replacement;
 use fleet::health::SlotMember;
+use fleet::{FleetContent, GenerationNumber, Replacement};
 
 use crate::controller::Controller;
 use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::slots::drains::SavedSlot;
 use crate::controller::slots::freezes::frozen_by;
+use crate::register::TRANSACTION_LEN_MAX;
 use crate::service::authorise::ControlVerb;
 
 /// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
 pub(crate) const HEAL_WAIT_MS: u64 = 15_000;
+
+/// Two contents of this length together fit into a transaction, with room for reasons and for what is kept of replacements: 5,000 members
+/// with names and addresses of usual lengths need 310 KB each.
+const CONTENTS_LEN_MAX: usize = TRANSACTION_LEN_MAX / 4 * 3;
 
 impl Controller {
     /// Makes a pass over all members, if it is time, and replaces those that are lost.
@@ -70,7 +75,12 @@ impl Controller {
                 HEAL_WAIT_MS / 1000
             ));
         }
-        let (ground, given_up) = self.rollout.ground(self.register.view());
+        // Other routes that are on their way go on, and reach nobody else by this.
+        let goes_on = self.rollout.routes_before(self.register.view()).is_some();
+        let (ground, given_up) = match goes_on {
+            true => (self.register.view().content(), None),
+            false => self.rollout.ground(self.register.view()),
+        };
         let replacements: Vec<Replacement> =
             lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
         // A fleet that runs out of spares mends what it can.
@@ -84,19 +94,36 @@ impl Controller {
         if frozen_by(self.register.view(), &content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        let given_up = given_up.map_or(String::new(), |number| {
-            format!(" (generation {number}, which was not with all routers, is given up: publish it again)")
-        });
-        let reason = format!("{who}{given_up}: {evidence}");
-        self.publish_unasked(ControlVerb::Replace, &reason, content)
-            .map_err(|error| format!("{who}: {error}"))
+        let reason = format!("{who}: {}{evidence}", given_up_words(given_up));
+        self.publish_beside_routes(&reason, content).map_err(|error| format!("{who}: {error}"))
+    }
+
+    /// Publishes a content that differs from the target in members of slots alone. While other routes are on their way, these go on with
+    /// it, and routers whose turn has not come get the members and not the routes.
+    fn publish_beside_routes(&mut self, reason: &str, content: FleetContent) -> Result<(), String> {
+        let before = self.rollout.routes_before(self.register.view());
+        let Some(lower) = before.map(|before| before.content.clone().with_members_of(&content)) else {
+            return self.publish_unasked(ControlVerb::Replace, reason, content);
+        };
+        // A slot that the routes take away may have a member that has got another one since.
+        if lower.member_of_two_slots().is_some() {
+            return self.publish_unasked(ControlVerb::Replace, reason, content);
+        }
+        // With these members they may have failed before; and two generations of a very large fleet are too long for one transaction.
+        if self.planner().unfit_text(&content).is_some() || !fit_together(&lower, &content) {
+            let reason = format!("{}{reason}", given_up_words(self.register.target()));
+            return self.publish_unasked(ControlVerb::Replace, &reason, lower);
+        }
+        self.publish_layers(ControlVerb::Replace, reason, lower, content)
     }
 
     /// Whether a loss waits for the rollout that is going on: not without a bound, for nobody knows when it ends.
     fn is_rollout_waited_for(&self) -> bool {
         // A member that nobody can replace may be lost for long before another one is.
         let since = self.health.lost_since().unwrap_or(self.now).max(self.rollout.began());
-        !self.rollout.is_rolled_out() && self.now.ms() < since.ms() + HEAL_WAIT_MS
+        let is_waited_for =
+            !self.rollout.is_rolled_out() && !self.rollout.brings_routes_only(self.register.view());
+        is_waited_for && self.now.ms() < since.ms() + HEAL_WAIT_MS
     }
 
     /// Publishes a generation in which the other member of a drained slot has it alone.
@@ -147,5 +174,38 @@ impl Controller {
         if let Err(why) = self.publish_unasked(ControlVerb::Drain, &step.reason, step.content) {
             self.drains.keep_line(self.register.view(), format!("{} waits: {why}", step.what));
         }
+    }
+}
+
+/// Whether two generations can become known together.
+fn fit_together(lower: &FleetContent, content: &FleetContent) -> bool {
+    let len = |content: &FleetContent| serde_json::to_vec(content).map_or(usize::MAX, |json| json.len());
+    len(lower).saturating_add(len(content)) <= CONTENTS_LEN_MAX
+}
+
+/// What a reason says of routes that do not go on.
+pub(crate) fn given_up_words(given_up: Option<GenerationNumber>) -> String {
+    given_up.map_or(String::new(), |number| {
+        format!("generation {number}, which was not with all routers, is given up: publish it again; ")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::controller::testing::{generation, slot};
+
+    #[test]
+    fn two_generations_of_a_large_fleet_fit_and_of_a_very_large_one_do_not() {
+        let content = |members: usize| {
+            let slots: Vec<Value> = (0..members).map(|at| slot(at, at, Value::Null)).collect();
+            generation(1, &slots, "PoolRoute|web").content
+        };
+        let large = content(5_000);
+        assert!(fit_together(&large, &large));
+        let very_large = content(10_000);
+        assert!(!fit_together(&very_large, &very_large));
     }
 }

@@ -43,7 +43,7 @@ impl Controller {
     pub(crate) fn put_in_force(&mut self, content: FleetContent, why: &str) -> Result<(), ApiReply> {
         let parent = self.register.target();
         let generation = self.successor(why.to_owned(), content);
-        match self.publish(&generation) {
+        match self.publish(&generation, None) {
             Ok(Publication::Done(_)) => {}
             Ok(Publication::Overtaken) => return Err(self.overtaken()),
             Err(error) => return Err(register_away(&error)),
@@ -72,8 +72,48 @@ impl Controller {
         let parent = self.register.target();
         let reason = reason[..reason.floor_char_boundary(REASON_LEN_MAX)].to_owned();
         let generation = self.successor(reason, content);
-        match self.publish_recorded(verb, &generation) {
+        self.publish_and_roll_out(verb, generation, None, parent)
+    }
+
+    /// Publishes what the controller has decided by itself while other routes are on their way: a generation with them, and a lower one
+    /// for routers whose turn has not come. The error says why not.
+    pub(crate) fn publish_layers(
+        &mut self,
+        verb: ControlVerb,
+        reason: &str,
+        lower: FleetContent,
+        content: FleetContent,
+    ) -> Result<(), String> {
+        for content in [&lower, &content] {
+            if let Some(unfit) = self.planner().unfit_text(content) {
+                return Err(unfit);
+            }
+        }
+        let Some(parent) = self.register.target() else {
+            return Err("there is no generation yet".to_owned());
+        };
+        let reason = &reason[..reason.floor_char_boundary(REASON_LEN_MAX)];
+        let lower = self.successor(format!("{reason} (for routers whose turn has not come)"), lower);
+        let generation = Generation {
+            number: GenerationNumber(lower.number.0 + 1),
+            parent: Some(lower.number),
+            reason: format!("{reason} (with the routes of generation {parent}, whose rollout goes on)"),
+            lower: Some(lower.number),
+            content,
+        };
+        self.publish_and_roll_out(verb, generation, Some(lower), Some(parent))
+    }
+
+    fn publish_and_roll_out(
+        &mut self,
+        verb: ControlVerb,
+        generation: Generation,
+        lower: Option<Generation>,
+        parent: Option<GenerationNumber>,
+    ) -> Result<(), String> {
+        match self.publish_recorded(verb, &generation, lower.as_ref()) {
             Ok(Publication::Done(_)) => {
+                lower.into_iter().for_each(|lower| self.register.add(lower));
                 self.roll_out(generation, parent);
                 Ok(())
             }
@@ -93,6 +133,7 @@ impl Controller {
         &mut self,
         verb: ControlVerb,
         generation: &Generation,
+        lower: Option<&Generation>,
     ) -> Result<Publication, String> {
         // Evidence may quote what others have sent.
         let why = escape::line(&generation.reason);
@@ -102,7 +143,7 @@ impl Controller {
         let entry = entry.map_err(|error| error.to_string())?;
         self.append_begun(&entry)
             .map_err(|error| format!("nothing is done, because it cannot be recorded: {error}"))?;
-        let published = self.publish(generation);
+        let published = self.publish(generation, lower);
         let result = match &published {
             Ok(Publication::Done(_)) => AuditResult::Done,
             Ok(Publication::Overtaken) => AuditResult::Refused("another controller was first".to_owned()),
@@ -112,11 +153,15 @@ impl Controller {
         published.map_err(|error| error.to_string())
     }
 
-    /// Makes a generation the target.
-    pub(crate) fn publish(&mut self, generation: &Generation) -> Result<Publication, RegisterError> {
+    /// Makes a generation the target, with the lower one that was made with it.
+    pub(crate) fn publish(
+        &mut self,
+        generation: &Generation,
+        lower: Option<&Generation>,
+    ) -> Result<Publication, RegisterError> {
         let clocks = (self.now, self.unix_s);
         let replaced = self.health.replaced_change(self.register.view(), generation, clocks);
-        let published = self.register.publish(generation, &replaced)?;
+        let published = self.register.publish(generation, lower, &replaced)?;
         if let Publication::Done(target) = published {
             self.health.note_published(target.number, &replaced, self.now);
         }

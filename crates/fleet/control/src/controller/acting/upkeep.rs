@@ -4,6 +4,7 @@
 use fleet::{FleetContent, GenerationNumber, Replacement};
 
 use crate::controller::Controller;
+use crate::controller::acting::healing::given_up_words;
 use crate::controller::rollout::target_rollout::{AfterFailure, FAILED_IN_A_ROW_MAX, failed_in_a_row};
 use crate::controller::slots::freezes::frozen_by;
 use crate::decisions::{CONDEMNED_MAX, Publication};
@@ -42,8 +43,10 @@ impl Controller {
         match self.rollout.after_failure(self.register.view(), waits_ms, self.now) {
             None => {}
             Some(AfterFailure::GoBack { to, content, evidence }) => self.go_back(to, content, &evidence),
-            Some(AfterFailure::Replace { entered, evidence }) => {
-                if let (Err(why), Some(number)) = (self.go_on(entered, &evidence), self.register.target()) {
+            Some(AfterFailure::Replace { entered, ground, given_up, evidence }) => {
+                let evidence = given_up_words(given_up) + &evidence;
+                let gone_on = self.go_on(&ground, &entered, &evidence);
+                if let (Err(why), Some(number)) = (gone_on, self.register.target()) {
                     let note = format!("generation {number} has failed ({evidence}): {why}");
                     self.rollout.note_failure(note);
                 }
@@ -58,7 +61,7 @@ impl Controller {
         let reason = format!("back to the content of generation {to}: {evidence}");
         let is_known = content == before.content;
         let generation = self.successor(reason, content);
-        let Ok(Publication::Done(_)) = self.publish_recorded(ControlVerb::Rollback, &generation) else {
+        let Ok(Publication::Done(_)) = self.publish_recorded(ControlVerb::Rollback, &generation, None) else {
             // Another controller has done it, or the register is away: the next moment finds out.
             self.register.read_soon(self.now);
             return;
@@ -72,8 +75,13 @@ impl Controller {
         }
     }
 
-    /// Gives the slots of these members to others. The error says why not.
-    fn go_on(&mut self, entered: Vec<Replacement>, evidence: &str) -> Result<(), String> {
+    /// Gives the slots that these members have in a content to others. The error says why not.
+    fn go_on(
+        &mut self,
+        ground: &FleetContent,
+        entered: &[Replacement],
+        evidence: &str,
+    ) -> Result<(), String> {
         let names: Vec<&str> = entered.iter().map(|one| one.member.as_str()).collect();
         let who = names.join(" and ");
         let view = self.register.view();
@@ -87,7 +95,7 @@ impl Controller {
         }
         let waits =
             |error: String| format!("nobody can take the place of {who}, so it waits for a spare: {error}");
-        let content = self.planner().all_changed_slots(&current.content, &entered).map_err(waits)?.content;
+        let content = self.planner().all_changed_slots(ground, entered).map_err(waits)?.content;
         if frozen_by(view, &content).is_some() {
             return Err(format!("the scope of {who} is frozen"));
         }

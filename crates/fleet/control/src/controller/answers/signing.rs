@@ -10,6 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
+use tls::certificate_uris;
 
 use super::replies::{document, refusal, register_away};
 use crate::controller::log::ControllerLog;
@@ -138,12 +139,22 @@ impl Signing {
     }
 
     /// Signs the next certificate of whoever shows the present one.
-    pub(crate) fn renew(&self, requester: &Requester, request: &str, inventory: &Inventory) -> ApiReply {
+    pub(crate) fn renew(
+        &self,
+        requester: &Requester,
+        request: &str,
+        present: Option<&[u8]>,
+        inventory: &Inventory,
+    ) -> ApiReply {
         let Some(authority) = &self.authority else { return no_authority() };
         let Requester::Certified(identity) = requester else {
             return refusal(422, "there is nothing to renew: no certificate was shown");
         };
-        let hosts = match hosts_of(identity, inventory) {
+        let hosts = match (identity.role, present) {
+            (FleetRole::Router, Some(present)) => hosts_of_router(authority, present),
+            _ => hosts_of(identity, inventory),
+        };
+        let hosts = match hosts {
             Ok(hosts) => hosts,
             Err(reply) => return reply,
         };
@@ -178,6 +189,21 @@ fn hosts_of(identity: &FleetIdentity, inventory: &Inventory) -> Result<Vec<Strin
             ),
         )),
     }
+}
+
+/// Where a router is reached: as its present certificate says, if that is of this authority. Who trusts another one may not trust this
+/// one, and the other one's hosts are not believed.
+fn hosts_of_router(authority: &Authority, present: &[u8]) -> Result<Vec<String>, ApiReply> {
+    if !authority.has_signed(present) {
+        return Err(refusal(
+            422,
+            "the hosts of a router's certificate are taken over only if this controller's authority has signed it, which it has not",
+        ));
+    }
+    let found = certificate_uris(present).filter(|found| found.all_read);
+    found
+        .map(|found| found.hosts)
+        .ok_or_else(|| refusal(422, "the hosts of the present certificate cannot be read"))
 }
 
 fn no_authority() -> ApiReply {

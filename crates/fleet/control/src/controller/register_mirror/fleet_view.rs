@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use fleet::{
     ClusterRecord, FleetContent, FleetMember, FleetPolicy, Generation, GenerationNumber, Inventory, MemberId,
-    SlotRecord, TextDigest,
+    SlotRecord, TextDigest, goes_on_from,
 };
 
 use crate::decisions::{
@@ -220,7 +220,14 @@ impl FleetView {
 
     /// What a person wants of the target's rollout.
     pub(crate) fn rollout_word(&self) -> Option<&RolloutWord> {
-        self.rollout_word.as_ref().filter(|word| Some(word.generation) == self.target())
+        self.rollout_word.as_ref().filter(|word| self.is_about_target(word.generation))
+    }
+
+    /// Whether what a person has said of a generation's rollout is about the target: that one, or one whose routes it goes on with.
+    pub(crate) fn is_about_target(&self, number: GenerationNumber) -> bool {
+        let goes_on =
+            || self.current().is_some_and(|target| goes_on_from(&self.generations, target).contains(&number));
+        Some(number) == self.target() || goes_on()
     }
 
     /// Texts that have failed in a router, the oldest first.

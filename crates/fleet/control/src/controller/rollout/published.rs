@@ -27,5 +27,5 @@ pub(crate) fn successor(
 ) -> Generation {
     // A register that was restored from a backup has forgotten numbers, and routers refuse those that they have had.
     let number = next_number(parent, agents.routers_have());
-    Generation { number, parent, reason, content }
+    Generation { number, parent, reason, lower: None, content }
 }

@@ -18,9 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet::rollout::{
-    HaltEvidence, PublishedTexts, Rollout, RolloutEvent, RolloutLane, RolloutSettings, RolloutState,
+    HaltEvidence, LayeredRollout, LayeredTexts, PublishedTexts, Rollout, RolloutEvent, RolloutLane,
+    RolloutSettings, RolloutState,
 };
-use fleet::{FleetContent, GenerationNumber, RouterId, TextDigest};
+use fleet::{FleetContent, Generation, GenerationNumber, RouterId, TextDigest, goes_on_from};
 use stdx::clock::Now;
 
 use super::failures::KeptFailures;
@@ -39,7 +40,7 @@ pub(crate) const ALL_HEARD_MS: u64 = 60_000;
 pub(crate) struct TargetRollout {
     settings: RolloutSettings,
     /// None before the first generation, and of a target whose text had failed before.
-    machine: Option<Rollout>,
+    machine: Option<LayeredRollout>,
     /// When it began here, and when this controller did.
     began: Now,
     controller_began: Now,
@@ -51,7 +52,7 @@ pub(crate) struct TargetRollout {
     settled: Option<GenerationNumber>,
     settle_at: Now,
     failed: FailedTarget,
-    /// Of the target and of the generation before.
+    /// Of the target, of its lower generation if it has one, and of the generation before.
     digests: BTreeMap<GenerationNumber, PublishedTexts>,
 }
 
@@ -87,6 +88,9 @@ impl TargetRollout {
     ) -> Option<Vec<(TextDigest, Arc<str>)>> {
         self.began = now;
         let current = view.current()?;
+        if let Some(lower) = self.lower_of(view, current) {
+            return Some(self.begin_layers(view, failures, current, lower));
+        }
         let (before, lane) = self.lane_of(view, failures, current, before);
         let nothing = FleetContent::default();
         let (number, old) =
@@ -103,15 +107,55 @@ impl TargetRollout {
         self.digests = [(base.generation, base.clone()), (new.generation, new.clone())].into();
         let base_number = base.generation;
         // A text that has failed is not rolled out, whoever has published it.
-        self.machine = Rollout::begin(new, base, lane, self.settings.clone(), failures.texts()).ok();
-        self.failed = FailedTarget::of(self.machine.is_none().then_some(base_number));
+        let machine = Rollout::begin(new, base, lane, self.settings.clone(), failures.texts());
+        self.machine = machine.ok().map(LayeredRollout::plain);
+        self.failed = FailedTarget::of(self.machine.is_none().then_some(base_number), false);
         Some(texts)
+    }
+
+    /// Begins the rollout of a target that was made with a lower generation.
+    fn begin_layers(
+        &mut self,
+        view: &FleetView,
+        failures: &KeptFailures,
+        current: &Generation,
+        lower: &Generation,
+    ) -> Vec<(TextDigest, Arc<str>)> {
+        let base = lower.parent.and_then(|parent| self.lower_base(view, failures, parent));
+        let base = base.and_then(|number| view.generations().get(&number));
+        let nothing = FleetContent::default();
+        let (number, old) = base.map_or((GenerationNumber(0), &nothing), |base| (base.number, &base.content));
+        let all = [published(number, old), published(lower.number, &lower.content)]
+            .into_iter()
+            .chain([published(current.number, &current.content)]);
+        let (digests, texts): (Vec<PublishedTexts>, Vec<_>) = all.unzip();
+        let of_digests = digests.iter().flat_map(|one| one.digests.values().cloned());
+        let texts = of_digests.zip(texts.into_iter().flat_map(BTreeMap::into_values));
+        let texts = texts.map(|(digest, text)| (digest, text.into())).collect();
+        self.digests = digests.iter().map(|one| (one.generation, one.clone())).collect();
+        let goes_on_from = goes_on_from(view.generations(), current);
+        let is_refused =
+            |at: usize| digests[at].digests.values().any(|digest| failures.texts().contains(digest));
+        let is_lower = is_refused(1);
+        let instead = if is_lower { number } else { lower.number };
+        let [base, lower, upper] = <[PublishedTexts; 3]>::try_from(digests).expect("there are three");
+        let layers = LayeredTexts { base, lower, upper, goes_on_from };
+        let machine = LayeredRollout::begin(layers, &self.settings, failures.texts(), self.machine.as_ref());
+        self.machine = machine.ok();
+        self.failed = FailedTarget::of(self.machine.is_none().then_some(instead), is_lower);
+        texts
     }
 
     /// Says what happened; at the next moment the rollout acts on it.
     fn tell(&mut self, event: RolloutEvent, now: Now) {
         if let Some(machine) = &mut self.machine {
             machine.note(event, now);
+        }
+    }
+
+    fn tell_of_lower(&mut self, event: RolloutEvent, now: Now) {
+        if let Some(machine) = &mut self.machine {
+            machine.note_of_lower(event, now);
         }
     }
 
@@ -124,7 +168,16 @@ impl TargetRollout {
             let view = report.view.clone();
             self.tell(RolloutEvent::Appeared { router: router.clone(), zone: zone.clone(), view, has }, now);
             self.tell(RolloutEvent::Heard { router: router.clone() }, now);
+            let lower = self.machine.as_ref().and_then(LayeredRollout::lower);
             let event = match report.text {
+                TextReport::Refused { generation, reason } if lower == Some(generation) => {
+                    self.tell_of_lower(RolloutEvent::Refused { router, reason }, now);
+                    continue;
+                }
+                TextReport::Crashed { generation, reason } if lower == Some(generation) => {
+                    self.tell_of_lower(RolloutEvent::Crashed { router, reason }, now);
+                    continue;
+                }
                 TextReport::Refused { generation, reason } if target == Some(generation) => {
                     RolloutEvent::Refused { router, reason }
                 }
@@ -160,13 +213,19 @@ impl TargetRollout {
 
     /// Takes what a person wants of the rollout.
     pub(crate) fn follow_word(&mut self, word: Option<&RolloutWord>, now: Now) {
-        let Some(word) = word else { return };
-        match word.halted.clone() {
-            Some(reason) => self.tell(RolloutEvent::Halt { reason }, now),
-            None => self.tell(RolloutEvent::Resume { excused: word.excused.clone() }, now),
-        }
-        if word.is_hurried {
-            self.tell(RolloutEvent::Hurry, now);
+        let (Some(word), Some(machine)) = (word, &mut self.machine) else { return };
+        let mut events = vec![match word.halted.clone() {
+            Some(reason) => RolloutEvent::Halt { reason },
+            None => RolloutEvent::Resume { excused: word.excused.clone() },
+        }];
+        events.extend(word.is_hurried.then_some(RolloutEvent::Hurry));
+        for event in events {
+            // What was said of the routes before members of slots changed is not about those.
+            if word.generation == machine.generation() {
+                machine.note(event, now);
+            } else {
+                machine.note_of_routes(event, now);
+            }
         }
     }
 
@@ -178,24 +237,25 @@ impl TargetRollout {
     /// Lets the rollout go on with the time, once the routers are known.
     pub(crate) fn act(&mut self, now: Now) {
         self.hears_until = self.hears_until.filter(|until| now < *until);
-        if let Some(machine) = self.machine.as_mut().filter(|_| self.hears_until.is_none()) {
-            machine.on(RolloutEvent::Tick, now);
+        let knows_all = self.hears_until.is_none();
+        if let Some(machine) = &mut self.machine {
+            machine.act(knows_all, now);
         }
     }
 
     /// Texts of the target that have failed in a router.
     pub(crate) fn condemned(&self) -> impl Iterator<Item = &TextDigest> {
-        self.machine.iter().flat_map(Rollout::condemned)
+        self.machine.iter().flat_map(LayeredRollout::condemned)
     }
 
     /// Where the rollout is.
     pub(crate) fn state(&self) -> Option<RolloutState> {
-        self.machine.as_ref().map(Rollout::state)
+        self.machine.as_ref().map(LayeredRollout::state)
     }
 
     /// How carefully the target goes out.
     pub(crate) fn lane(&self) -> Option<RolloutLane> {
-        self.machine.as_ref().map(Rollout::lane)
+        self.machine.as_ref().map(LayeredRollout::lane)
     }
 
     /// Whether all routers have the target, and all are known.
@@ -211,12 +271,12 @@ impl TargetRollout {
 
     /// Whether the text has ended or failed in a router, so that no other one gets it.
     pub(crate) fn has_failed(&self) -> bool {
-        self.machine.as_ref().is_none_or(|machine| !machine.condemned().is_empty())
+        self.machine.as_ref().is_none_or(|machine| machine.condemned().next().is_some())
     }
 
     /// Routers that have halted it, or would.
     pub(crate) fn failing(&self) -> BTreeSet<RouterId> {
-        self.machine.as_ref().map(Rollout::failing).unwrap_or_default()
+        self.machine.as_ref().map(LayeredRollout::failing).unwrap_or_default()
     }
 
     /// The generation that a router shall have, and its text there.
@@ -228,7 +288,7 @@ impl TargetRollout {
 
     /// Routers that shall have the generation since the last call.
     pub(crate) fn take_admitted(&mut self) -> Vec<RouterId> {
-        self.machine.as_mut().map_or(Vec::new(), Rollout::take_admitted)
+        self.machine.as_mut().map_or(Vec::new(), LayeredRollout::take_admitted)
     }
 
     /// The newest generation that all routers have had, as far as anybody has seen.
@@ -275,7 +335,7 @@ impl TargetRollout {
     }
 }
 
-fn notes(machine: &Rollout) -> Vec<String> {
+fn notes(machine: &LayeredRollout) -> Vec<String> {
     let mut notes = Vec::new();
     let number = machine.generation();
     let ways = "`control rollout resume`, `hurry` or `abandon` with --why";
@@ -283,7 +343,7 @@ fn notes(machine: &Rollout) -> Vec<String> {
         RolloutState::Halted(HaltEvidence::Person { .. }) => {
             notes.push(format!("generation {number} is halted by a person, until {ways}"));
         }
-        RolloutState::Halted(HaltEvidence::Router { router, .. }) if machine.condemned().is_empty() => {
+        RolloutState::Halted(HaltEvidence::Router { router, .. }) if machine.condemned().next().is_none() => {
             let until = format!("until {router} has loaded it, leaves or is set aside, or by {ways}");
             notes.push(format!("generation {number} is halted because of {router}, {until}"));
         }
@@ -294,6 +354,11 @@ fn notes(machine: &Rollout) -> Vec<String> {
             notes.push(format!("generation {number} waits until `control thaw fleet --why …`"));
         }
         _ => {}
+    }
+    if machine.is_in_slots() {
+        notes.push(format!(
+            "generation {number} brings its routes to no further router until all have the members that slots have now"
+        ));
     }
     notes.extend(machine.set_aside().map(|router| {
         format!(
@@ -381,7 +446,7 @@ mod tests {
         assert_eq!((to, &content), (GenerationNumber(1), &before.content));
         assert!(scene.rollout.has_failed() && evidence.contains("r1"), "{evidence}");
         let number = GenerationNumber(3);
-        assert!(scene.rollout.go_back(&fleet::Generation { number, content, ..before }));
+        assert!(scene.rollout.go_back(&Generation { number, content, ..before }));
         assert_eq!(scene.act(&view), Some(3));
     }
 

@@ -86,7 +86,7 @@ fn a_certificate_is_renewed_for_its_owner_alone() {
     authority(&scratch);
     let mut controller = signing(&register, &scratch);
     let renew = |controller: &mut Controller, requester: &Requester| {
-        controller.answer(ControlQuestion::Renew { request: request() }, requester)
+        controller.answer(ControlQuestion::Renew { request: request(), present: None }, requester)
     };
     let agent = Requester::Certified("evenkeel://f/agent/h1".parse().expect("an identity"));
     let renewed = renew(&mut controller, &agent);
@@ -99,4 +99,34 @@ fn a_certificate_is_renewed_for_its_owner_alone() {
     assert_eq!(found.expect("an identity").to_string(), "evenkeel://f/agent/h1");
     assert_eq!(renew(&mut controller, &owner()).status, 422);
     assert_eq!(renew(&mut controller, &Requester::Anonymous).status, 403);
+}
+
+#[test]
+fn a_router_keeps_the_hosts_that_its_authority_has_signed() {
+    let (register, scratch) = (SimulatedRegister::default(), Scratch::new());
+    authority(&scratch);
+    let mut controller = signing(&register, &scratch);
+    let now_s = os::clock::unix_s();
+    let other = Authority::create(&scratch.path("other"), fleet(), "ann".parse().expect("a name"), now_s);
+    let identity: FleetIdentity = "evenkeel://f/router/r1".parse().expect("an identity");
+    let hosts = ["r1.example".to_owned(), "10.0.0.9".to_owned()];
+    let der = |authority: &Authority| {
+        let signed = authority.sign(&request(), &identity, &hosts, now_s).expect("a certificate");
+        let path = scratch.path("present.pem");
+        std::fs::write(&path, signed.pem).expect("a file");
+        tls::certificates(&path).expect("a certificate")[0].to_vec()
+    };
+    let mut renew = |present: Option<Vec<u8>>| {
+        let requester = Requester::Certified(identity.clone());
+        controller.answer(ControlQuestion::Renew { request: request(), present }, &requester)
+    };
+    let renewed = renew(Some(der(&Authority::open(&scratch.path("ca")).expect("it was made"))));
+    assert_eq!(renewed.status, 200, "{}", renewed.json);
+    let path = scratch.path("renewed.pem");
+    std::fs::write(&path, text(&renewed, "certificate")).expect("a file");
+    let next = &tls::certificates(&path).expect("a certificate")[0];
+    assert_eq!(tls::certificate_uris(next).expect("it is one").hosts, hosts);
+    let refused = renew(Some(der(&other.expect("one"))));
+    assert!(refused.status == 422 && refused.json.contains("has signed it"), "{}", refused.json);
+    assert_eq!(renew(None).status, 422);
 }

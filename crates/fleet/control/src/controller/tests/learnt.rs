@@ -48,7 +48,7 @@ fn a_restarted_controller_rolls_out_no_text_that_has_failed() {
     // Whoever publishes it all the same: no router gets it.
     let failed = stage.controller.register.view().generations()[&GenerationNumber(2)].content.clone();
     let again = stage.controller.successor("another controller's".to_owned(), failed);
-    assert!(matches!(stage.controller.publish(&again), Ok(crate::decisions::Publication::Done(_))));
+    assert!(matches!(stage.controller.publish(&again, None), Ok(crate::decisions::Publication::Done(_))));
     restart(&mut stage);
     // They would take it now.
     stage.agents.iter_mut().for_each(|agent| agent.fails_with = None);

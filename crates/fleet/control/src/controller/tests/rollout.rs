@@ -3,6 +3,7 @@
 mod by_hand;
 mod failed;
 mod forgotten;
+mod goes_on;
 mod settled;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! The file with a program's own certificate and its key: one file, so that a renewal replaces both in one step.
 
-use crate::identity::private_file::{PRIVATE, replace};
+use crate::identity::private_file::{PRIVATE, read_of_another, replace, replace_of_another};
 use crate::identity::{FleetIdentity, IdentityError};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -30,6 +30,20 @@ pub enum OwnFileError {
         /// Ours.
         expected: Box<FleetIdentity>,
     },
+    /// The file cannot be read.
+    #[error("read {path}", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no certificate in the file.
+    #[error("read {path}: expected a certificate in PEM, found none", path = .path.display())]
+    NoneThere {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file cannot be written.
     #[error("write {path}", path = .path.display())]
     Write {
@@ -39,6 +53,9 @@ pub enum OwnFileError {
         source: io::Error,
     },
 }
+
+/// Longest file of a certificate, its chain and its key: some kilobytes each.
+const FILE_LEN_MAX: u64 = 256 * 1024;
 
 /// The text of the file.
 pub(super) fn content(key: &CertificateKey, certificate_pem: &str) -> String {
@@ -57,6 +74,45 @@ pub fn keep_certificate(
     identity: &FleetIdentity,
     now_s: u64,
 ) -> Result<(), OwnFileError> {
+    check(key, certificate_pem, identity, now_s)?;
+    let write = |source| OwnFileError::Write { path: path.to_owned(), source };
+    replace(path, &content(key, certificate_pem), PRIVATE).map_err(write)
+}
+
+/// The same for a program beside this one: the file keeps its owner and its mode, and is no link.
+///
+/// # Errors
+/// As [`keep_certificate`]; also if there is no file yet.
+pub fn keep_certificate_of(
+    path: &Path,
+    key: &CertificateKey,
+    certificate_pem: &str,
+    identity: &FleetIdentity,
+    now_s: u64,
+) -> Result<(), OwnFileError> {
+    check(key, certificate_pem, identity, now_s)?;
+    let write = |source| OwnFileError::Write { path: path.to_owned(), source };
+    replace_of_another(path, &content(key, certificate_pem)).map_err(write)
+}
+
+/// The first certificate (DER) in the file of a program beside this one.
+///
+/// # Errors
+/// If there is none, or the file is a link, or has more names than one.
+pub fn certificate_of(path: &Path) -> Result<Vec<u8>, OwnFileError> {
+    let read = |source| OwnFileError::Read { path: path.to_owned(), source };
+    let bytes = read_of_another(path, FILE_LEN_MAX).map_err(read)?;
+    let first = CertificateDer::pem_slice_iter(&bytes).next().and_then(Result::ok);
+    first.map(|first| first.to_vec()).ok_or_else(|| OwnFileError::NoneThere { path: path.to_owned() })
+}
+
+/// Whether a certificate can be used with its key by this identity.
+fn check(
+    key: &CertificateKey,
+    certificate_pem: &str,
+    identity: &FleetIdentity,
+    now_s: u64,
+) -> Result<(), OwnFileError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate_pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|_| OwnFileError::NoCertificate)?;
@@ -68,6 +124,5 @@ pub fn keep_certificate(
     }
     let der = PrivateKeyDer::from_pem_slice(key.pem().as_bytes()).map_err(|_| OwnFileError::OtherKey)?;
     CertifiedKey::from_der(chain, der, &default_provider()).map_err(|_| OwnFileError::OtherKey)?;
-    let write = |source| OwnFileError::Write { path: path.to_owned(), source };
-    replace(path, &content(key, certificate_pem), PRIVATE).map_err(write)
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! that is started does not take a generation for proven that was on its way. If that write is lost, an older generation counts,
 //! and routers that have more keep what they have.
 
-use fleet::rollout::{Rollout, RolloutLane, RolloutState};
+use fleet::rollout::{HaltEvidence, LayeredRollout, RolloutLane, RolloutState};
 use fleet::{FleetContent, Generation, GenerationNumber, gone_back_to};
 
 use super::TargetRollout;
@@ -42,7 +42,14 @@ impl TargetRollout {
         let generations = view.generations();
         // What was gone back from has failed: no router gets it that lacks it, whoever has gone back.
         if let Some(back) = gone_back_to(generations, current) {
-            return Some(back.number);
+            let parent = current.parent.and_then(|parent| generations.get(&parent));
+            let is_lower = |parent: &&Generation| parent.lower == Some(back.number);
+            return match parent.filter(is_lower).and(back.parent) {
+                Some(before) if !self.has_all_lower(current.parent) => {
+                    self.lower_base(view, failures, before)
+                }
+                _ => Some(back.number),
+            };
         }
         let has_all = self.has_reached_all(before);
         let settled = self.settled(view).max(has_all);
@@ -59,7 +66,7 @@ impl TargetRollout {
     /// The generation before, if its rollout here has come to its end.
     fn has_reached_all(&self, before: Option<GenerationNumber>) -> Option<GenerationNumber> {
         let done = self.machine.as_ref().filter(|machine| machine.state() == RolloutState::Done);
-        done.map(Rollout::generation).filter(|done| before == Some(*done))
+        done.map(LayeredRollout::generation).filter(|done| before == Some(*done))
     }
 
     /// Not a generation that is still on its way, for its canaries have not shown yet that it is good.
@@ -68,13 +75,61 @@ impl TargetRollout {
             // Where there was nothing before, there is nothing else to have.
             Some(going)
                 if going.generation() == before
-                    && going.base() > GenerationNumber(0)
+                    && going.proven() > GenerationNumber(0)
                     && going.state() != RolloutState::Done =>
             {
-                going.base()
+                going.proven()
             }
             _ => before,
         }
+    }
+
+    /// The lower generation that was made with a target, while routes of the target are not with all routers.
+    pub(super) fn lower_of<'v>(&self, view: &'v FleetView, target: &Generation) -> Option<&'v Generation> {
+        let lower = view.generations().get(&target.lower?);
+        lower.filter(|_| self.settled(view) < Some(target.number))
+    }
+
+    /// Whether all routers have the lower generation of a target, as far as this controller has seen.
+    fn has_all_lower(&self, target: Option<GenerationNumber>) -> bool {
+        let machine = self.machine.as_ref().filter(|machine| Some(machine.generation()) == target);
+        machine.is_some_and(|machine| !machine.is_in_slots())
+    }
+
+    /// What all routers have had before a lower generation, which was made while the routes of `before` were on their way.
+    pub(super) fn lower_base(
+        &self,
+        view: &FleetView,
+        failures: &KeptFailures,
+        before: GenerationNumber,
+    ) -> Option<GenerationNumber> {
+        let generations = view.generations();
+        let before = generations.get(&before)?;
+        let Some(lower) = before.lower.and_then(|lower| generations.get(&lower)) else {
+            return self.base_of(view, failures, before, None);
+        };
+        if self.has_all_lower(Some(before.number)) && !failures.has_failed(lower) {
+            return Some(lower.number);
+        }
+        self.lower_base(view, failures, lower.parent?)
+    }
+
+    /// Whether nothing but other routes is on its way: a lost member does not wait for that.
+    pub(crate) fn brings_routes_only(&self, view: &FleetView) -> bool {
+        let is_in_slots = self.machine.as_ref().is_some_and(LayeredRollout::is_in_slots);
+        !is_in_slots && self.routes_before(view).is_some()
+    }
+
+    /// What routers have whose turn has not come, if the target brings other routes and its rollout goes on after a change of slots: then
+    /// that is a change of both contents. Routes that have failed do not go on, nor what a drain is in, nor those that routers have
+    /// halted: what these have shown would be forgotten.
+    pub(crate) fn routes_before<'v>(&self, view: &'v FleetView) -> Option<&'v Generation> {
+        let is_halted = matches!(self.state(), Some(RolloutState::Halted(HaltEvidence::Router { .. })));
+        let current = view.current().filter(|_| !self.has_failed() && !is_halted)?;
+        let before = self.base_of_target(view)?;
+        let is_drained = current.content.draining().or(before.content.draining()).is_some();
+        let is_routes = lane(&before.content, &current.content) == RolloutLane::Routes;
+        (is_routes && !is_drained).then_some(before)
     }
 
     /// What all routers have had before the target, while they do not all have it; `None` also if that is not kept any more.

@@ -4,7 +4,7 @@
 //! router has loaded the new text, and cannot be emptied as long as other routers use it. So other members take the slots of
 //! those that came with the text: empty ones, which no router knows yet.
 
-use fleet::rollout::{HaltEvidence, RolloutState};
+use fleet::rollout::{HaltEvidence, LayeredRollout, RolloutState};
 use fleet::{FleetContent, Generation, GenerationNumber, MemberId, Replacement, gone_back_to};
 use stdx::clock::Now;
 
@@ -23,6 +23,8 @@ const TRY_EVERY_MS: u64 = 1_000;
 pub(super) struct FailedTarget {
     /// The text had failed before this controller began its rollout: the generation that routers have instead.
     base: Option<GenerationNumber>,
+    /// It was the text of its lower generation.
+    is_lower: bool,
     /// Since when it is known here.
     since: Option<Now>,
     /// When something is tried again, and why it did not help, for people.
@@ -34,14 +36,19 @@ pub(super) struct FailedTarget {
 pub(crate) enum AfterFailure {
     /// This content, which routers have whose turn has not come, or with the members that slots have now.
     GoBack { to: GenerationNumber, content: FleetContent, evidence: String },
-    /// Other members take the slots of those that came with the text.
-    Replace { entered: Vec<Replacement>, evidence: String },
+    /// Other members take the slots of those that came with the text, in this content. Routes that were on their way are given up.
+    Replace {
+        entered: Vec<Replacement>,
+        ground: FleetContent,
+        given_up: Option<GenerationNumber>,
+        evidence: String,
+    },
 }
 
 impl FailedTarget {
     /// Of a target that routers do not get, but the base; none yet of one that they get.
-    pub(super) fn of(base: Option<GenerationNumber>) -> FailedTarget {
-        FailedTarget { base, ..FailedTarget::default() }
+    pub(super) fn of(base: Option<GenerationNumber>, is_lower: bool) -> FailedTarget {
+        FailedTarget { base, is_lower, ..FailedTarget::default() }
     }
 
     pub(super) fn base(&self) -> Option<GenerationNumber> {
@@ -68,6 +75,15 @@ impl TargetRollout {
             return None;
         }
         let current = view.current()?;
+        if let Some(lower) = self.lower_of(view, current).filter(|_| self.has_lower_failed()) {
+            let entered = view.generations().get(&base).map(|base| entered(&base.content, &lower.content))?;
+            if entered.is_empty() || since.ms() + waits_ms > now.ms() {
+                return None;
+            }
+            self.failed.try_at = Now::at_ms(now.ms() + TRY_EVERY_MS);
+            let (ground, given_up) = (lower.content.clone(), view.target());
+            return Some(AfterFailure::Replace { entered, ground, given_up, evidence });
+        }
         // What was gone back from must not come again, and the first one has nothing before it.
         let is_back = gone_back_to(view.generations(), current).is_some();
         let before = view.generations().get(&base).filter(|_| !is_back)?;
@@ -84,7 +100,8 @@ impl TargetRollout {
             return None;
         }
         self.failed.try_at = Now::at_ms(now.ms() + TRY_EVERY_MS);
-        Some(AfterFailure::Replace { entered, evidence })
+        let (ground, given_up) = (current.content.clone(), None);
+        Some(AfterFailure::Replace { entered, ground, given_up, evidence })
     }
 
     /// Keeps why nobody takes the slots, for people.
@@ -99,19 +116,27 @@ impl TargetRollout {
         };
         match machine.state() {
             RolloutState::Halted(HaltEvidence::Router { router, shortfall, .. })
-                if !machine.condemned().is_empty() =>
+                if machine.condemned().next().is_some() =>
             {
-                Some((machine.base(), format!("{router} {shortfall}")))
+                let base =
+                    if machine.has_lower_failed() { machine.before_lower() } else { Some(machine.base()) };
+                Some((base?, format!("{router} {shortfall}")))
             }
             _ => None,
         }
+    }
+
+    /// Whether what has failed is the lower generation: the new members, and not the routes.
+    fn has_lower_failed(&self) -> bool {
+        let fails = LayeredRollout::has_lower_failed;
+        self.machine.as_ref().map_or(self.failed.is_lower, fails)
     }
 
     /// Goes back to the texts of the base, which most routers have, by a generation that has its content. False if there is no
     /// rollout to go back from.
     pub(crate) fn go_back(&mut self, generation: &Generation) -> bool {
         let number = generation.number;
-        let Some(back) = self.machine.as_mut().and_then(|machine| machine.roll_back(number).ok()) else {
+        let Some(back) = self.machine.as_mut().and_then(|machine| machine.roll_back(number)) else {
             return false;
         };
         // The texts are those of the generation before, which are there.
