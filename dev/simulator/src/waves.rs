@@ -1,0 +1,14 @@
+//! Changes of hosts through a fleet: how often they are judged rightly, and whether they survive faults.
+//!
+//! ```text
+//! trials:  NoisyHosts (figures with a known effect) ──► FleetChange (fleet::waves) ──► halted? better? in the canaries?
+//! world:   agents with journals ◄── turns ──► controllers ──► register (compare and swap)      faults, planted bugs, invariants
+//! ```
+//!
+//! The trials have figures and no faults, the world has faults and few hosts. Both follow from a seed.
+
+mod noise;
+mod trials;
+
+pub use noise::PlantedEffect;
+pub use trials::{TrialFleet, TrialOutcomes, play_trials};
