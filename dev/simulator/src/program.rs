@@ -61,7 +61,10 @@ pub(crate) fn main() -> ExitCode {
 /// Plays them. False if figures or invariants are not as expected.
 fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(runs) = arguments.tuning {
-        return Ok(waves::run(arguments.seed, runs));
+        return Ok(match arguments.hunt {
+            Some(seeds) => waves::hunt(seeds),
+            None => waves::run(arguments.seed, runs),
+        });
     }
     match arguments.hunt {
         Some(seeds) if arguments.small => return Ok(small::hunt(seeds)),

@@ -7,8 +7,19 @@
 //!
 //! The trials have figures and no faults, the world has faults and few hosts. Both follow from a seed.
 
+mod agents;
+mod bug;
+mod checker;
+mod desks;
+mod faults;
 mod noise;
+mod shape;
+#[cfg(test)]
+mod tests;
 mod trials;
+mod world;
 
+pub use bug::WaveBug;
 pub use noise::PlantedEffect;
 pub use trials::{TrialFleet, TrialOutcomes, play_trials};
+pub use world::{WaveRun, WaveViolation, play_waves};

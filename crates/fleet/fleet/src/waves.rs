@@ -203,6 +203,19 @@ impl FleetChange {
         Some(HostOrder { change: self.plan.number, version: self.written.version, attempt })
     }
 
+    /// The version of the decision that orders follow from.
+    pub fn version(&self) -> u64 {
+        self.written.version
+    }
+
+    /// Hosts that have had an order: the step in which each was told, and the attempt if it shall have the change.
+    pub fn told(&self) -> impl Iterator<Item = (&HostId, u32, Option<u32>)> {
+        let told = self.written.told.iter();
+        told.map(|(place, told)| {
+            (&self.plan.hosts[*place].host, told.step, told.is_on.then_some(told.attempt))
+        })
+    }
+
     /// The plan.
     pub fn plan(&self) -> &ChangePlan {
         &self.plan

@@ -1,8 +1,10 @@
 //! Figures of changes of hosts: how often they are judged rightly.
 
+use std::collections::BTreeMap;
+
 use fleet::waves::WaveSettings;
 use os::cpu_time::CpuTime;
-use simulator::waves::{PlantedEffect, TrialFleet, play_trials};
+use simulator::waves::{PlantedEffect, TrialFleet, WaveBug, play_trials, play_waves};
 
 /// A row of the table: a fleet, and what is expected.
 struct Row {
@@ -88,6 +90,40 @@ pub(super) fn run(first: u64, runs: usize) -> bool {
             if is_expected { "" } else { "  WRONG" }
         );
         is_well &= is_expected;
+    }
+    is_well
+}
+
+/// Looks for every planted bug of changes. False if one is not found with any of the seeds.
+pub(super) fn hunt(seeds: u64) -> bool {
+    let mut is_well = true;
+    let mut ends = BTreeMap::<&str, u64>::new();
+    for seed in 1..=seeds {
+        let run = play_waves(seed, &[]);
+        *ends.entry(run.end).or_default() += 1;
+        if let Some(found) = run.violation {
+            println!(
+                "without a bug, seed {seed}, second {}: {} {}",
+                found.at_s, found.invariant, found.words
+            );
+            is_well = false;
+        }
+    }
+    println!(
+        "without a bug: {}",
+        ends.iter().map(|(end, count)| format!("{count} {end}")).collect::<Vec<_>>().join(", ")
+    );
+    println!("the first of {seeds} seeds that finds a planted bug");
+    for bug in WaveBug::ALL {
+        let found =
+            (1..=seeds).find_map(|seed| play_waves(seed, &[bug]).violation.map(|found| (seed, found)));
+        match found {
+            Some((seed, found)) => println!("{bug:?}: seed {seed}, {} {}", found.invariant, found.words),
+            None => {
+                println!("{bug:?}: NOT FOUND");
+                is_well = false;
+            }
+        }
     }
     is_well
 }

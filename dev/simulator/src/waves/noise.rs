@@ -10,8 +10,6 @@ const TAIL_FACTOR: f64 = 4.0;
 const COMMON: f64 = 0.1;
 /// Between hosts, as a share of one: it is there before and after.
 const BETWEEN: f64 = 0.2;
-/// Between two words of one host in the same time, as a share of one.
-const WITHIN: f64 = 0.002;
 
 /// What a change does to the hosts of a class, as a share of one: 0.05 makes each figure 5 % worse.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,13 +35,12 @@ impl Noise {
         Noise { seed, sigma }
     }
 
-    /// The figures of a host in a time, of which each has a number. `word` counts the words in that time.
+    /// The figures of a host in a time, of which each has a number.
     pub(super) fn figures(
         &self,
         host: usize,
         cluster: usize,
         time: u64,
-        word: u64,
         effect: &PlantedEffect,
     ) -> HostFigures {
         let log = |figure: u64| {
@@ -54,8 +51,7 @@ impl Noise {
             let common = COMMON * normal(at([cluster as u64, time, 1]));
             // Of two such times the ratio has the standard deviation sigma.
             let own = self.sigma / 2f64.sqrt() * heavy(at([host as u64, time, 2]));
-            let within = WITHIN * normal(mix(at([host as u64, time, 3]) ^ word));
-            between + common + own + within
+            between + common + own
         };
         HostFigures {
             requests_per_cpu_s: Some(100_000.0 * log(1).exp() * (1.0 - effect.requests)),
@@ -88,18 +84,18 @@ mod tests {
         let noise = Noise::new(1, 0.02);
         let none = PlantedEffect::default();
         let log = |host, time| {
-            let figures = noise.figures(host, host, time, 0, &none);
+            let figures = noise.figures(host, host, time, &none);
             figures.requests_per_cpu_s.map_or(0.0, f64::ln)
         };
         // What is common to a cluster goes with the difference to another host of it.
         let other = |host, time| {
-            let figures = noise.figures(host + 100_000, host, time, 0, &none);
+            let figures = noise.figures(host + 100_000, host, time, &none);
             figures.requests_per_cpu_s.map_or(0.0, f64::ln)
         };
         let hosts = 20_000;
         let ratios = (0..hosts).map(|host| (log(host, 2) - log(host, 1)) - (other(host, 2) - other(host, 1)));
         let deviation = (ratios.map(|it| it * it).sum::<f64>() / hosts as f64).sqrt();
-        // Of two hosts it is larger by the root of two; the words add a little.
+        // Of two hosts it is larger by the root of two.
         let expected = 0.02 * 2f64.sqrt();
         assert!((deviation / expected - 1.0).abs() < 0.05, "{deviation} and not {expected}");
     }

@@ -112,7 +112,11 @@ impl TrialRun<'_> {
                 }
                 ChangeState::Going { waits_for: WaitsFor::Time, wave } => {
                     self.is_beyond_canaries |= !matches!(wave, ChangeWave::Baseline | ChangeWave::Canaries);
-                    self.measure();
+                    // While a zone runs nobody looks.
+                    let until = self.change.next_call().unwrap_or_default();
+                    if until.ms() - self.now.ms() > self.change.plan().settings.zone_ms {
+                        self.measure();
+                    }
                 }
                 state => unreachable!("hosts obey at once, and it is {state:?}"),
             }
@@ -146,8 +150,8 @@ impl TrialRun<'_> {
             } else {
                 PlantedEffect::default()
             };
-            for word in 0..WORDS {
-                let figures = self.noise.figures(number, cluster, self.time, word, &effect);
+            let figures = self.noise.figures(number, cluster, self.time, &effect);
+            for _ in 0..WORDS {
                 self.change
                     .note(ChangeEvent::Measured { host: self.names[number].clone(), figures }, self.now);
             }
