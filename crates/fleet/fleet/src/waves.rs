@@ -56,6 +56,8 @@ pub struct FleetChange {
     settled_since: Option<Now>,
     /// What has to stop it, or was asked for, and is not decided yet.
     asked: Option<Asked>,
+    /// What was asked for and is decided, until the register has it: if another controller was first, it is asked for again.
+    deciding: Option<Asked>,
     /// Something has happened since the last decision.
     is_changed: bool,
     /// When it has to look again although nothing happens.
@@ -63,7 +65,7 @@ pub struct FleetChange {
 }
 
 /// What was asked for from outside.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Asked {
     Halt(HaltCause),
     Undo(String),
@@ -79,9 +81,9 @@ impl FleetChange {
     /// Goes on with what the register has of it.
     pub fn resume(plan: ChangePlan, progress: ChangeProgress, now: Now) -> FleetChange {
         let hosts = HostTable::new(plan.hosts.len(), plan.settings.silence_ms, now);
-        let (settled_since, asked, is_changed, due) = (None, None, true, None);
+        let (settled_since, asked, deciding, is_changed, due) = (None, None, None, true, None);
         let written = progress.clone();
-        FleetChange { plan, progress, written, hosts, settled_since, asked, is_changed, due }
+        FleetChange { plan, progress, written, hosts, settled_since, asked, deciding, is_changed, due }
     }
 
     /// Takes what happened, and acts on it.
@@ -152,12 +154,8 @@ impl FleetChange {
         if version != self.progress.version || self.to_write().is_none() {
             return;
         }
-        for (place, told) in &self.progress.told {
-            if self.written.told.get(place) != Some(told) {
-                self.hosts.order(*place);
-            }
-        }
-        self.written = self.progress.clone();
+        self.deciding = None;
+        self.have_written(self.progress.clone());
         self.is_changed = true;
         self.act();
     }
@@ -167,11 +165,23 @@ impl FleetChange {
         if progress.version < self.written.version || progress == self.written {
             return;
         }
-        self.written = progress.clone();
+        self.have_written(progress.clone());
         self.progress = progress;
         self.settle(None);
-        (0..self.plan.hosts.len()).for_each(|place| self.hosts.order(place));
         self.is_changed = true;
+        if let Some(asked) = self.deciding.take() {
+            self.ask(asked);
+        }
+    }
+
+    /// The time of orders that are new begins.
+    fn have_written(&mut self, progress: ChangeProgress) {
+        for (place, told) in &progress.told {
+            if self.written.told.get(place) != Some(told) {
+                self.hosts.order(*place);
+            }
+        }
+        self.written = progress;
     }
 
     /// Decides at most one thing, if something is new or due and the register has taken what was decided before.

@@ -121,6 +121,12 @@ impl HostTable {
         told.is_on && self.is_heard(place) && self.rows[place].word.as_ref().is_some_and(is_said)
     }
 
+    /// It has said last that it keeps this attempt, or has said nothing to this controller.
+    pub(super) fn may_keep(&self, place: usize, told: ToldHost) -> bool {
+        let is_said = |word: &HostWord| *word == HostWord::Changed { attempt: told.attempt };
+        self.rows[place].word.as_ref().is_none_or(is_said)
+    }
+
     /// It has said that it is as before, and is heard.
     pub(super) fn is_as_before(&self, place: usize) -> bool {
         let is_said = |word: &HostWord| {

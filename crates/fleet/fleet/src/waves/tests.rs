@@ -356,3 +356,26 @@ fn one_host_of_a_cluster_restarts_at_a_time() {
         }
     }
 }
+
+#[test]
+fn what_was_asked_for_is_not_lost_if_another_controller_was_first() {
+    let mut play = Play::begin(draft(200));
+    play.until(8);
+    let mut others = play.change.to_write().cloned().unwrap_or_else(|| play.change.written.clone());
+    others.version += 1;
+    play.change.on(ChangeEvent::Undo { reason: "enough".to_owned() }, play.now);
+    assert_eq!(play.change.state().word(), "undoing");
+    play.change.adopt(others);
+    assert_eq!(play.change.state().word(), "going");
+    play.change.on(ChangeEvent::Tick, play.now);
+    while play.write() {}
+    assert_eq!(play.change.state().word(), "undone");
+}
+
+#[test]
+fn the_record_of_a_large_fleet_is_small() {
+    let mut play = Play::begin(draft(5_000));
+    play.until(5_000);
+    let length = serde_json::to_string(&play.change.written).expect("it is JSON").len();
+    assert!((50_000..150_000).contains(&length), "{length}");
+}

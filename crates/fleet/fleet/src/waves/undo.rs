@@ -11,7 +11,8 @@ impl FleetChange {
     /// True if what was asked for is a decision.
     pub(super) fn decide_asked(&mut self) -> bool {
         let by_hand = |reason| HaltCause::Signal { from: SignalSource::Person, reason };
-        match (self.asked.take(), &self.progress.stage) {
+        let asked = self.asked.take();
+        let is_decided = match (asked.clone(), &self.progress.stage) {
             (Some(Asked::Halt(cause)), ChangeStage::Going) => self.halt(cause),
             // Also of a change that has come to its end.
             (Some(Asked::Undo(reason)), ChangeStage::Going | ChangeStage::Done) => {
@@ -23,7 +24,9 @@ impl FleetChange {
                 true
             }
             _ => false,
-        }
+        };
+        self.deciding = asked.filter(|_| is_decided);
+        is_decided
     }
 
     /// Nobody else gets it. A host that has not said that it keeps it goes back: nothing is left half done.
@@ -32,10 +35,8 @@ impl FleetChange {
         if self.plan.settings.on_halt == OnHalt::Undo && !is_by_hand {
             return self.begin_undo(cause);
         }
-        let on_their_way = self.progress.told.iter().filter(|(place, told)| {
-            let is_silent = self.hosts.away_at(**place).is_some();
-            !is_silent && !self.hosts.is_changed(**place, **told)
-        });
+        let told = self.progress.told.iter();
+        let on_their_way = told.filter(|(place, told)| !self.hosts.may_keep(**place, **told));
         let on_their_way: Vec<usize> = on_their_way.map(|(place, _)| *place).collect();
         self.progress.turn_off(on_their_way);
         self.progress.stage = ChangeStage::Halted(cause);
