@@ -1,4 +1,4 @@
-//! What the hosts of a change have said last: in memory only, because they say it again in every turn.
+//! Table of the last words of hosts: in memory only, because hosts say them again in every turn.
 //!
 //! What is not known is never taken for what is wanted: a host that is not heard from is neither changed nor as before.
 

@@ -1,4 +1,4 @@
-//! What has been decided of a change: the record that is in the register before anybody is told.
+//! Progress of a change: the record of decisions, in the register before anybody is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 
