@@ -23,6 +23,7 @@ mod register;
 pub mod scenario;
 mod shape;
 pub mod small;
+pub mod waves;
 pub mod world;
 
 pub use bug::PlantedBug;

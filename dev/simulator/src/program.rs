@@ -2,6 +2,7 @@
 
 mod small;
 mod timeline;
+mod waves;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ struct Arguments {
     /// So many seeds of the small world
     #[arg(long, default_value_t = 1, value_name = "N", requires = "small")]
     seeds: u64,
+    /// Changes of hosts instead: how often so many of them are judged rightly
+    #[arg(long, conflicts_with_all = ["scenario", "small"], value_name = "RUNS", num_args = 0..=1, default_missing_value = "2000")]
+    tuning: Option<usize>,
     /// Look for every planted bug with so many seeds, instead of scenarios
     #[arg(long, value_name = "SEEDS", conflicts_with = "scenario")]
     hunt: Option<u64>,
@@ -56,6 +60,12 @@ pub(crate) fn main() -> ExitCode {
 
 /// Plays them. False if figures or invariants are not as expected.
 fn run(arguments: &Arguments) -> Result<bool> {
+    if let Some(runs) = arguments.tuning {
+        return Ok(match arguments.hunt {
+            Some(seeds) => waves::hunt(seeds),
+            None => waves::run(arguments.seed, runs),
+        });
+    }
     match arguments.hunt {
         Some(seeds) if arguments.small => return Ok(small::hunt(seeds)),
         Some(seeds) => return Ok(hunt(seeds)),

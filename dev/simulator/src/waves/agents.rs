@@ -1,0 +1,148 @@
+//! Agents of the world of changes: what their hosts really have, and the journal that takes back what was not confirmed.
+
+use fleet::HostId;
+use fleet::waves::{HostOrder, HostWord};
+
+/// A host and its agent. Times are seconds.
+#[derive(Clone, Debug)]
+pub(super) struct ChangedHost {
+    pub(super) host: HostId,
+    pub(super) cluster: usize,
+    pub(super) class: usize,
+    pub(super) has: HasChange,
+    /// Attempts up to this one have come to nothing.
+    lapsed: Option<u32>,
+    failed: Option<u32>,
+    /// The newest decision that it has heard of.
+    seen: u64,
+    /// It is away until then.
+    pub(super) away_until: u64,
+    /// It speaks, and hears nothing, until then.
+    pub(super) deaf_until: u64,
+    pub(super) disk_is_full: bool,
+    pub(super) frozen_since: Option<u64>,
+    pub(super) plan_differs: bool,
+    pub(super) is_aside: bool,
+    pub(super) has_left: bool,
+    /// The controller that it speaks to.
+    pub(super) controller: usize,
+    pub(super) next_turn: u64,
+    /// Since when it has not had the change, or has it.
+    pub(super) since: u64,
+    /// Since when it has been heard without a break.
+    pub(super) heard_since: u64,
+}
+
+/// What a host really has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HasChange {
+    AsBefore,
+    Trying { attempt: u32, until: u64 },
+    Kept { attempt: u32 },
+}
+
+impl ChangedHost {
+    pub(super) fn new(host: HostId, cluster: usize, class: usize, controller: usize) -> ChangedHost {
+        ChangedHost {
+            host,
+            cluster,
+            class,
+            has: HasChange::AsBefore,
+            lapsed: None,
+            failed: None,
+            seen: 0,
+            away_until: 0,
+            deaf_until: 0,
+            disk_is_full: false,
+            frozen_since: None,
+            plan_differs: false,
+            is_aside: false,
+            has_left: false,
+            controller,
+            next_turn: 0,
+            since: 0,
+            heard_since: 0,
+        }
+    }
+
+    pub(super) fn is_away(&self, now: u64) -> bool {
+        self.has_left || now < self.away_until
+    }
+
+    pub(super) fn has_it(&self) -> bool {
+        self.has != HasChange::AsBefore
+    }
+
+    /// The host starts again. What was not confirmed is gone; so is what is not made to last, if it is unlucky.
+    pub(super) fn reboot(&mut self, now: u64, for_s: u64, loses_it: bool) {
+        self.away_until = now + for_s;
+        self.heard_since = self.away_until;
+        match self.has {
+            HasChange::Trying { attempt, .. } => self.lapse(attempt, now),
+            HasChange::Kept { .. } if loses_it => self.become_now(HasChange::AsBefore, now),
+            _ => {}
+        }
+    }
+
+    /// The journal's time.
+    pub(super) fn tick(&mut self, now: u64) {
+        if let HasChange::Trying { attempt, until } = self.has
+            && until <= now
+        {
+            self.lapse(attempt, now);
+        }
+    }
+
+    fn lapse(&mut self, attempt: u32, now: u64) {
+        self.lapsed = Some(attempt);
+        self.become_now(HasChange::AsBefore, now);
+    }
+
+    fn become_now(&mut self, has: HasChange, now: u64) {
+        (self.has, self.since) = (has, now);
+    }
+
+    pub(super) fn word(&self) -> HostWord {
+        match (self.has, self.lapsed, self.failed) {
+            (HasChange::Trying { attempt, .. }, ..) => HostWord::Trying { attempt },
+            (HasChange::Kept { attempt }, ..) => HostWord::Changed { attempt },
+            (HasChange::AsBefore, _, Some(attempt)) => {
+                HostWord::Failed { attempt, reason: "no space left on device".to_owned() }
+            }
+            (HasChange::AsBefore, Some(attempt), None) => HostWord::Lapsed { attempt },
+            (HasChange::AsBefore, None, None) => HostWord::AsBefore,
+        }
+    }
+
+    /// Does what it is told. True if it has applied the change now.
+    pub(super) fn obey(&mut self, order: HostOrder, now: u64, confirm_s: u64) -> bool {
+        if order.version < self.seen {
+            return false;
+        }
+        self.seen = order.version;
+        match (order.attempt, self.has) {
+            // It hears its controller while it shall have the change: it keeps it.
+            (Some(told), HasChange::Trying { attempt, .. }) if told == attempt => {
+                self.become_now(HasChange::Kept { attempt }, now);
+            }
+            (Some(told), HasChange::Kept { attempt }) if told == attempt => {}
+            (_, HasChange::Trying { .. } | HasChange::Kept { .. }) => {
+                self.become_now(HasChange::AsBefore, now);
+            }
+            (Some(told), HasChange::AsBefore) if self.is_new(told) => {
+                if self.disk_is_full || self.plan_differs {
+                    self.failed = Some(told);
+                    return false;
+                }
+                self.become_now(HasChange::Trying { attempt: told, until: now + confirm_s }, now);
+                return true;
+            }
+            (_, HasChange::AsBefore) => {}
+        }
+        false
+    }
+
+    fn is_new(&self, told: u32) -> bool {
+        self.lapsed.is_none_or(|lapsed| lapsed < told) && self.failed.is_none_or(|failed| failed < told)
+    }
+}
