@@ -13,8 +13,6 @@
 mod bug;
 mod checker;
 mod controllers;
-pub mod curve;
-pub mod database;
 mod fault;
 mod hosts;
 mod load;

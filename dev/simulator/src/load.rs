@@ -4,10 +4,13 @@
 //! asked there. The items of both are those of a window of recent requests, so the longer window has all of the shorter one,
 //! and the hit ratio of both together is the larger one.
 
+mod curve;
+mod database;
+
 use fleet::health::HitCounts;
 
-use crate::curve::WarmthCurve;
-use crate::database::Database;
+use self::curve::WarmthCurve;
+use self::database::Database;
 use crate::hosts::SimulatedHost;
 use crate::shape::FleetShape;
 

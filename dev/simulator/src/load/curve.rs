@@ -13,10 +13,11 @@ const HALVINGS: usize = 30;
 /// A catalogue that is larger by this factor is not considered: no hit ratio above one half needs it.
 const CATALOGUE_FACTOR_MAX: f64 = 1e6;
 
-/// Hit ratio and fill of one server by the window, as a table.
+/// Hit ratio of one server by the window, as a table; and for tests, how full its memory is.
 #[derive(Clone, Debug)]
-pub struct WarmthCurve {
+pub(super) struct WarmthCurve {
     hits: Vec<f64>,
+    #[cfg(test)]
     fills: Vec<f64>,
     window: f64,
     /// Points per doubling.
@@ -29,7 +30,7 @@ type Buckets = Vec<(f64, f64)>;
 impl WarmthCurve {
     /// The curve of a server with room for `capacity` items, whose hit ratio is `hit_ratio` when it is full. The catalogue is
     /// as large as this takes.
-    pub fn new(capacity: f64, exponent: f64, hit_ratio: f64) -> WarmthCurve {
+    pub(super) fn new(capacity: f64, exponent: f64, hit_ratio: f64) -> WarmthCurve {
         assert!(
             capacity > 1.0 && (0.5..1.0).contains(&hit_ratio),
             "a server with items and a hit ratio from 0.5 to 1"
@@ -52,6 +53,7 @@ impl WarmthCurve {
         let at = |point: usize| 2f64.powf(point as f64 / density);
         WarmthCurve {
             hits: (0..points).map(|point| hit(&buckets, at(point))).collect(),
+            #[cfg(test)]
             fills: (0..points).map(|point| fill(&buckets, at(point)) / capacity).collect(),
             window,
             density,
@@ -59,17 +61,18 @@ impl WarmthCurve {
     }
 
     /// The hit ratio after so many requests.
-    pub fn hit_ratio(&self, requests: f64) -> f64 {
+    pub(super) fn hit_ratio(&self, requests: f64) -> f64 {
         self.between(&self.hits, requests)
     }
 
     /// The part of the memory that is full after so many requests.
-    pub fn fill(&self, requests: f64) -> f64 {
+    #[cfg(test)]
+    pub(super) fn fill(&self, requests: f64) -> f64 {
         self.between(&self.fills, requests)
     }
 
     /// Requests after which the server is as warm as it will be.
-    pub fn window(&self) -> f64 {
+    pub(super) fn window(&self) -> f64 {
         self.window
     }
 

@@ -14,7 +14,7 @@ const USEFUL_SHARE: f64 = 0.1;
 
 /// A database: its capacity, queue and present success.
 #[derive(Clone, Debug)]
-pub struct Database {
+pub(super) struct Database {
     capacity: f64,
     queue: f64,
     answered: f64,
@@ -22,12 +22,12 @@ pub struct Database {
 
 impl Database {
     /// An idle one with this capacity in requests a second.
-    pub fn new(capacity: f64) -> Database {
+    pub(super) fn new(capacity: f64) -> Database {
         Database { capacity, queue: 0.0, answered: 1.0 }
     }
 
     /// One step with so many misses a second. Returns requests a second with those that are repeated.
-    pub fn step(&mut self, misses: f64, seconds: f64) -> f64 {
+    pub(super) fn step(&mut self, misses: f64, seconds: f64) -> f64 {
         let demand = misses * (1.0 + RETRIES * (1.0 - self.answered));
         let backlog = self.queue + (demand - self.capacity) * seconds;
         self.queue = backlog.clamp(0.0, self.capacity * QUEUE_MAX_S);
@@ -38,12 +38,12 @@ impl Database {
     }
 
     /// The part of requests that is answered in time.
-    pub fn answered(&self) -> f64 {
+    pub(super) fn answered(&self) -> f64 {
         self.answered
     }
 
     /// Nothing waits, and everything is answered.
-    pub fn is_calm(&self) -> bool {
+    pub(super) fn is_calm(&self) -> bool {
         self.queue == 0.0 && self.answered == 1.0
     }
 }
