@@ -181,6 +181,7 @@ impl<'n> Draft<'n> {
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            resize: None,
             slots,
         };
         let mut policy = ClusterPolicy {

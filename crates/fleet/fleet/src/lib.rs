@@ -6,6 +6,7 @@
 pub mod drain;
 pub mod health;
 pub mod probation;
+pub mod resize;
 pub mod rollout;
 
 mod adopt;

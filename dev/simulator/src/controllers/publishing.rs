@@ -280,6 +280,7 @@ pub(super) fn first_content(
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            resize: None,
             slots,
         }
     });

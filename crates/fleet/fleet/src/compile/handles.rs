@@ -86,7 +86,14 @@ mod tests {
         });
         let gutter = GutterPolicy { cluster: name("spares"), exptime_s: 30 };
         let slots = slots.collect();
-        ClusterRecord { name: name("web"), pool: [].into(), gutter: Some(gutter), warm_up: None, slots }
+        ClusterRecord {
+            name: name("web"),
+            pool: [].into(),
+            gutter: Some(gutter),
+            warm_up: None,
+            resize: None,
+            slots,
+        }
     }
 
     const PLAIN: &str = r#"{"type":"FailoverWithExptimeRoute","normal":{"type":"PoolRoute","pool":"web"},"failover":"PoolRoute|spares","failover_exptime":30}"#;
