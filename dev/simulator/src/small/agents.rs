@@ -238,6 +238,7 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         hits: 0,
         misses: 0,
         has_cluster_file: false,
+        sweep: None,
     };
     report(
         format!("h{number}"),
