@@ -150,6 +150,13 @@ impl FleetContent {
         self
     }
 
+    /// The same, with the larger layout of the cluster that is resized.
+    #[must_use]
+    pub fn without_resize(mut self) -> FleetContent {
+        self.clusters.iter_mut().for_each(|cluster| cluster.resize = None);
+        self
+    }
+
     /// The clusters that have another number of slots in a later content, and are in both.
     pub fn resized_in<'l>(&'l self, later: &'l FleetContent) -> impl Iterator<Item = &'l ClusterName> {
         let pairs = self.clusters.iter().filter_map(|old| Some((old, later.cluster(&old.name)?)));

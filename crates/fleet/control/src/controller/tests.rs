@@ -9,6 +9,7 @@ mod lists;
 mod lost_on_probation;
 mod others;
 mod replaced;
+mod resize;
 mod rollout;
 mod slots;
 mod warm_up;
@@ -60,6 +61,7 @@ struct FakeAgent {
     emptied: usize,
     /// Places of its slot and numbers of slots for which it was swept.
     swept: Vec<(usize, usize)>,
+    cannot_sweep: bool,
     /// What its server tells clients with auto-discovery.
     file: Option<String>,
     /// What its router tells them.
@@ -236,6 +238,7 @@ impl FakeAgent {
             texts,
             emptied,
             swept,
+            cannot_sweep: false,
             file,
             list: None,
             is_hung: false,
@@ -253,9 +256,12 @@ impl FakeAgent {
             self.emptied += usize::from(is_due);
             member.flushes = member.flushes.max(order.flushes);
             member.is_kept_empty = order.keep_empty;
-            if let (Some(order), Some(sweep)) = (order.sweep, &mut member.sweep) {
+            if let (Some(order), Some(sweep), false) = (order.sweep, &mut member.sweep, self.cannot_sweep) {
+                sweep.trouble = None;
+                if sweep.done < order.number {
+                    self.swept.push((order.own, order.slots));
+                }
                 sweep.done = sweep.done.max(order.number);
-                self.swept.push((order.own, order.slots));
             }
             if let Some(digest) = order.cluster_file {
                 self.file = Some(self.texts.get(&digest).expect("the text comes with the order").clone());

@@ -25,7 +25,12 @@ impl PoolOwners {
         // Nobody connects to them: the port is the number of the slot, and 10,000 are the most.
         let servers: Vec<String> = (1..=slots).map(|number| format!("127.0.0.1:{number}")).collect();
         pool.insert("servers".to_owned(), json!(servers));
-        let text = json!({"pools": {"pool": pool}, "route": "PoolRoute|pool"}).to_string();
+        // A router reads the hash of a route, and the weights and tags of its pool.
+        let mut route = json!({"type": "PoolRoute", "pool": "pool"});
+        if let Some(hash) = pool.remove("hash") {
+            route["hash"] = hash;
+        }
+        let text = json!({"pools": {"pool": pool}, "route": route}).to_string();
         let routes = CheckedRoutes::compile("the pool", &text)?;
         Ok(PoolOwners(routes.tracer(0)))
     }
@@ -50,7 +55,11 @@ mod tests {
         let mut owners = PoolOwners::new(&pool, slots).expect("a router takes it");
         let mut attributes = json!(pool);
         attributes["servers"] = json!((0..slots).map(|at| format!("s{at}:7")).collect::<Vec<_>>());
-        let text = json!({"pools": {"web": attributes}, "route": "PoolRoute|web"}).to_string();
+        let mut route = json!({"type": "PoolRoute", "pool": "web"});
+        if let Some(hash) = attributes.get("hash") {
+            route["hash"] = hash.clone();
+        }
+        let text = json!({"pools": {"web": attributes}, "route": route}).to_string();
         let routes = CheckedRoutes::compile("web", &text).expect("a router takes it");
         let expected = routes.servers_of(Operation::Get, key, 0);
         let found = owners.slot_of(key).map(|slot| format!("s{slot}:7"));

@@ -80,7 +80,8 @@ impl Tracers {
         let [before, read_old, read_new, new_only, after] = [0, 1, 2, 3, 4].map(&mut read);
         if read_old != before || read_new != after || new_only != after {
             return Err(
-                "its hash moves keys between slots that stay, and in the phases of a resize only slots that are added or go have other keys",
+                "its hash moves keys between slots that stay, or a view's routes choose its servers by another `hash` than its `pool.hash` says; in the phases of \
+                 a resize, only slots that are added or go have other keys",
             );
         }
         for tracer in &mut tracers[1..4] {
@@ -121,7 +122,12 @@ mod tests {
     }
 
     /// The share of keys that move, or why they do not.
-    fn share(from: (usize, Value), to: (usize, Value), routes: &str) -> Result<f64, &'static str> {
+    fn share(
+        from: (usize, Value),
+        to: (usize, Value),
+        routes: &str,
+        keys: usize,
+    ) -> Result<f64, &'static str> {
         let (old, new) = (content(from.0, &from.1, routes), content(to.0, &to.1, routes));
         let first = old.clone().with_resize(&new.clusters[0], 60);
         let compiled = |content: &FleetContent| {
@@ -136,54 +142,63 @@ mod tests {
             new_only: phase(DrainPhase::NewOnly),
             after: compiled(&new),
         };
-        let is_swept = to.0 < from.0;
         let addresses = (0..from.0).map(|at| format!("10.0.0.{at}:1")).collect();
         let pool = serde_json::from_value(from.1.clone()).expect("attributes");
-        let owners = || PoolOwners::new(&pool, from.0).expect("a router takes it");
-        let swept = is_swept.then(|| SweptPool { owners: owners(), addresses });
-        texts.check(swept, 100_000, 0)
+        let owners = PoolOwners::new(&pool, from.0).expect("a router takes it");
+        let swept = (to.0 < from.0).then_some(SweptPool { owners, addresses });
+        texts.check(swept, keys, 0)
     }
 
-    const POOL: &str = r#"{"route": "PoolRoute|web"}"#;
-
+    /// A pool of so many slots, and a route over it with the hash that the pool says.
     #[track_caller]
-    fn check(from: usize, to: usize, pool: impl Fn(usize) -> Value) {
+    fn check(from: usize, to: usize, keys: usize, pool: impl Fn(usize) -> Value) {
+        let mut route = json!({"type": "PoolRoute", "pool": "web"});
+        if let Some(hash) = pool(from).get("hash") {
+            route["hash"] = hash.clone();
+        }
+        let routes = json!({"route": route}).to_string();
         let expected = 1.0 - from.min(to) as f64 / from.max(to) as f64;
-        let error = 4.0 * (expected * (1.0 - expected) / 100_000.0).sqrt();
-        let found = share((from, pool(from)), (to, pool(to)), POOL).expect("it can be resized");
+        let error = 4.0 * (expected * (1.0 - expected) / keys as f64).sqrt();
+        let found = share((from, pool(from)), (to, pool(to)), &routes, keys).expect("it can be resized");
         assert!((found - expected).abs() <= error, "{from} to {to}: {found} for {expected}");
     }
 
     #[test]
     fn the_share_that_moves_is_that_of_the_slots_that_are_added_or_go() {
-        let tags = |count| json!({"hash": "Rendezvous", "tags": (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>()});
-        for (from, to) in [(4, 6), (6, 4), (1, 2), (2, 1), (3, 71)] {
-            check(from, to, |_| json!({}));
-            check(from, to, |_| json!({"hash": {"hash_func": "Ch3", "salt": "x"}}));
-            check(from, to, |count| json!({"weights": vec![1.0; count]}));
-            check(from, to, tags);
+        check(4, 6, 100_000, |_| json!({}));
+        let tags = |count: usize| (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>();
+        for (from, to) in [(6, 4), (1, 2), (2, 1), (3, 71)] {
+            check(from, to, 5_000, |_| json!({}));
+            check(from, to, 5_000, |_| json!({"hash": {"hash_func": "Ch3", "salt": "x"}}));
+            check(from, to, 5_000, |count| json!({"weights": vec![1.0; count]}));
+            check(from, to, 5_000, |count| json!({"hash": "Rendezvous", "tags": tags(count)}));
         }
     }
 
+    const POOL: &str = r#"{"route": "PoolRoute|web"}"#;
+
     #[test]
     fn what_moves_keys_between_slots_that_stay_is_refused() {
-        let moves = "its hash moves keys between slots that stay";
-        let refused = |from, to, routes: &str, words: &str| {
-            let error = share(from, to, routes).expect_err("it is refused");
-            assert!(error.contains(words), "{error}");
+        let refused = |from: (usize, Value), to: (usize, Value), routes: &str| {
+            let error = share(from, to, routes, 5_000).expect_err("it is refused");
+            assert!(error.contains("its hash moves keys between slots that stay"), "{error}");
         };
-        refused((4, json!({"hash": "Crc32"})), (6, json!({"hash": "Crc32"})), POOL, moves);
+        let crc = || json!({"hash": "Crc32"});
+        let by_crc = r#"{"route": {"type": "PoolRoute", "pool": "web", "hash": "Crc32"}}"#;
+        refused((4, crc()), (6, crc()), by_crc);
         let weights = |weights: &[f64]| json!({"weights": weights});
-        refused((2, weights(&[1.0, 1.0])), (3, weights(&[0.5, 1.0, 1.0])), POOL, moves);
-        let other_hash = r#"{"route": {"type": "PoolRoute", "pool": "web", "hash": {"salt": "x"}}}"#;
-        refused((4, json!({})), (6, json!({})), other_hash, moves);
+        refused((2, weights(&[1.0, 1.0])), (3, weights(&[0.5, 1.0, 1.0])), POOL);
+        // The pool says nothing of the hash of these routes.
+        let salted = r#"{"route": {"type": "PoolRoute", "pool": "web", "hash": {"salt": "x"}}}"#;
+        refused((4, json!({})), (6, json!({})), salted);
     }
 
     #[test]
     fn routes_in_which_an_agent_would_not_find_the_owner_are_refused_to_shrink() {
-        let prefixed = r#"{"route": {"type": "ModifyKeyRoute", "set_routing_prefix": "/././", "ensure_key_prefix": "x:", "target": "PoolRoute|web"}}"#;
-        let error = share((6, json!({})), (4, json!({})), prefixed).expect_err("it is refused");
+        let routes =
+            r#"{"route": {"type": "ModifyKeyRoute", "ensure_key_prefix": "x:", "target": "PoolRoute|web"}}"#;
+        let error = share((6, json!({})), (4, json!({})), routes, 5_000).expect_err("it is refused");
         assert!(error.contains("change keys on their way"), "{error}");
-        assert!(share((4, json!({})), (6, json!({})), prefixed).is_ok());
+        assert!(share((4, json!({})), (6, json!({})), routes, 5_000).is_ok());
     }
 }

@@ -21,9 +21,14 @@ use crate::resize::ClusterResize;
 pub(super) fn server(cluster: &ClusterRecord, at: usize, slot: &SlotRecord) -> Option<String> {
     let resize = cluster.resize.as_ref().filter(|resize| at >= resize.fewer())?;
     // What fails is written down once, for the pool.
-    let alone =
-        |pool: Value| object(&[("type", json!("PoolRoute")), ("pool", pool), ("asynclog", json!(false))]);
-    let (slot, fewer) = (alone(slot_pool(cluster, slot)), alone(fewer_pool(cluster)));
+    let alone = |pool: Value, hash: Option<&Value>| {
+        let mut route = vec![("type", json!("PoolRoute")), ("pool", pool), ("asynclog", json!(false))];
+        route.extend(hash.map(|hash| ("hash", hash.clone())));
+        object(&route)
+    };
+    // A route has its own hash, and only the pool's attribute says which one that of a person's routes is.
+    let hash = resize.fewer_pool.get("hash");
+    let (slot, fewer) = (alone(slot_pool(cluster, slot), None), alone(fewer_pool(cluster), hash));
     let (old, new) = if resize.grows() { (fewer, slot) } else { (slot, fewer) };
     let (read, other) = match resize.phase {
         DrainPhase::ReadOld => (old, new),
@@ -93,7 +98,7 @@ mod tests {
         crate::texts(&content).into_values().next().expect("a view")
     }
 
-    const FEWER: &str = r#"{"type":"PoolRoute","pool":"web:fewer","asynclog":false}"#;
+    const FEWER: &str = r#"{"type":"PoolRoute","pool":"web:fewer","asynclog":false,"hash":"Ch3"}"#;
     const SLOT: &str = r#"{"type":"PoolRoute","pool":"web:s2:m2","asynclog":false}"#;
 
     #[test]

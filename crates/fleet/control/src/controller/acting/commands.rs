@@ -54,6 +54,10 @@ impl Controller {
         {
             return reply;
         }
+        // The next plan is made from this policy, also if it comes at once.
+        if checked.policy.is_some() && checked.members.is_empty() {
+            self.read();
+        }
         // Only now: a member that is known and has no slot would be emptied.
         if !checked.members.is_empty()
             && let Err(reply) = self.write_adopted(&checked.members)
