@@ -17,6 +17,7 @@ mod misses;
 mod outage;
 mod rest;
 mod run_folder;
+mod scale;
 mod swaps;
 mod up;
 
@@ -89,6 +90,12 @@ enum Scenario {
         #[arg(value_enum)]
         help: misses::Help,
     },
+    /// A cluster grows from four to six slots and shrinks back: misses beyond the usual ones, and old values
+    Scale {
+        /// How
+        #[arg(value_enum)]
+        how: scale::ResizeWay,
+    },
     /// A large fleet, whose agents and servers this program plays: CPU and memory of its controllers
     Members {
         /// Members: each has an agent, and every fifth a server
@@ -131,6 +138,7 @@ impl Scenario {
             Scenario::Leader { kills } => leader::measure(&mut fleet::begin()?, *kills),
             Scenario::Loss { what, count } => loss::measure(&mut fleet::begin()?, *what, *count),
             Scenario::Misses { help } => misses::measure(*help),
+            Scenario::Scale { how } => scale::measure(*how),
             Scenario::Members { members } => members::measure(*members),
             Scenario::Up { servers, tls } => up::measure(*servers, *tls),
             Scenario::Attack { port, names } => attack::attack(*port, names).map(|()| ScenarioFigures::new()),

@@ -16,7 +16,7 @@ use crate::fleet::of_ours;
 
 mod client;
 
-use client::{Client, KeyPicker};
+pub(crate) use client::{Client, KeyPicker};
 
 const HOSTS: usize = 10;
 /// Each has clients.
@@ -43,19 +43,19 @@ pub(crate) enum Help {
 
 /// Gets of each second, and those that the database has answered.
 pub(crate) struct MissSeconds {
-    began: Instant,
+    pub(crate) began: Instant,
     gets: Vec<AtomicU64>,
     misses: Vec<AtomicU64>,
-    ends: AtomicBool,
+    pub(crate) ends: AtomicBool,
 }
 
 impl MissSeconds {
-    fn new() -> MissSeconds {
+    pub(crate) fn new() -> MissSeconds {
         let zeros = || (0..SECONDS_MAX).map(|_| AtomicU64::new(0)).collect();
         MissSeconds { began: clock::now(), gets: zeros(), misses: zeros(), ends: AtomicBool::new(false) }
     }
 
-    fn now(&self) -> usize {
+    pub(crate) fn now(&self) -> usize {
         (self.began.elapsed().as_secs() as usize).min(SECONDS_MAX - 1)
     }
 
@@ -65,7 +65,7 @@ impl MissSeconds {
         self.misses[second].fetch_add(u64::from(is_miss), Ordering::Relaxed);
     }
 
-    fn sums(&self, seconds: std::ops::Range<usize>) -> [f64; 2] {
+    pub(crate) fn sums(&self, seconds: std::ops::Range<usize>) -> [f64; 2] {
         let sum = |counts: &[AtomicU64]| -> f64 {
             counts[seconds.clone()].iter().map(|count| count.load(Ordering::Relaxed) as f64).sum()
         };
@@ -73,7 +73,7 @@ impl MissSeconds {
     }
 
     /// Misses of this time beyond what they were before, as a part of all gets.
-    fn extra(&self, usual: f64, seconds: std::ops::Range<usize>) -> f64 {
+    pub(crate) fn extra(&self, usual: f64, seconds: std::ops::Range<usize>) -> f64 {
         let [gets, misses] = self.sums(seconds);
         misses - usual * gets
     }

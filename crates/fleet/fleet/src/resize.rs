@@ -78,7 +78,17 @@ impl ClusterRecord {
         }
     }
 
-    /// The same with this many slots, without a resize. `is_fewer` says that it is the smaller layout.
+    /// The slots that keys are read from: those of the layout before or after the resize that is going on.
+    pub fn read_slots(&self) -> &[SlotRecord] {
+        let read = match &self.resize {
+            None => self.slots.len(),
+            Some(resize) if resize.phase == DrainPhase::ReadOld => resize.from,
+            Some(resize) => resize.to,
+        };
+        &self.slots[..read.min(self.slots.len())]
+    }
+
+    /// The same with this many slots, without a resize.
     fn settled_at(&mut self, slots: usize) {
         let Some(resize) = self.resize.take() else { return };
         if slots == resize.fewer() {
@@ -231,8 +241,10 @@ mod tests {
         for (from, to) in [(4, 6), (6, 4)] {
             let first = resized(from, to);
             assert_eq!(words(&first), format!("{from}>{to} ReadOld 6"));
+            assert_eq!(first.clusters[0].read_slots().len(), from);
             let last = first.clone().in_resize_phase(ReadNew).in_resize_phase(NewOnly);
             assert_eq!(words(&last), format!("{from}>{to} NewOnly 6"));
+            assert_eq!(last.clusters[0].read_slots().len(), to);
             assert_eq!(last.with_resize_done(), content(to));
             assert_eq!(first.with_resize_turned_back(), content(from));
         }

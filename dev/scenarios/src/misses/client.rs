@@ -24,10 +24,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Draws keys.
 #[derive(Clone)]
-pub(super) struct KeyPicker(Arc<Vec<f64>>);
+pub(crate) struct KeyPicker(Arc<Vec<f64>>);
 
 impl KeyPicker {
-    pub(super) fn new() -> KeyPicker {
+    pub(crate) fn new() -> KeyPicker {
         let mut sum = 0.0;
         let add = |rank: usize| {
             sum += 1.0 / (rank as f64).powf(EXPONENT);
@@ -44,7 +44,7 @@ impl KeyPicker {
 }
 
 /// A client of one router.
-pub(super) struct Client {
+pub(crate) struct Client {
     place: SocketAddr,
     number: u64,
     keys: KeyPicker,
@@ -52,12 +52,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(place: SocketAddr, number: u64, keys: KeyPicker, seconds: Arc<MissSeconds>) -> Client {
+    pub(crate) fn new(place: SocketAddr, number: u64, keys: KeyPicker, seconds: Arc<MissSeconds>) -> Client {
         Client { place, number, keys, seconds }
     }
 
     /// Fills the cache if it is the first client, and asks until the end.
-    pub(super) fn run(&self) -> std::io::Result<()> {
+    pub(crate) fn run(&self) -> std::io::Result<()> {
         let mut stream = TcpStream::connect(self.place)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;

@@ -21,13 +21,17 @@ pub enum SmallBug {
     HaltHoldsHealing,
     /// A member that lives leaves its slot at once when it is replaced by hand.
     ReplacedAtOnce,
+    /// An agent says that it has swept its server, and has not.
+    SweepAssumed,
+    /// Members that get keys are read although not all routers delete from them.
+    PhaseUnacknowledged,
     /// Whoever has a member replaced by hand publishes what the policy wants as well.
     SlotsBringRoutes,
 }
 
 impl SmallBug {
     /// All of them.
-    pub const ALL: [SmallBug; 10] = [
+    pub const ALL: [SmallBug; 12] = [
         SmallBug::FlushAssumed,
         SmallBug::DeleteErrorHidden,
         SmallBug::OlderTextTaken,
@@ -37,6 +41,8 @@ impl SmallBug {
         SmallBug::AgentStays,
         SmallBug::HaltHoldsHealing,
         SmallBug::ReplacedAtOnce,
+        SmallBug::SweepAssumed,
+        SmallBug::PhaseUnacknowledged,
         SmallBug::SlotsBringRoutes,
     ];
 }

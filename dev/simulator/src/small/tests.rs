@@ -84,6 +84,24 @@ fn a_member_that_is_replaced_by_hand_undoes_no_delete() {
     check_broken(SmallBug::ReplacedAtOnce, &[replaced(0), replaced(1), replaced(2)], 30, &["I8", "I4"]);
 }
 
+const GROWS: SmallFault = SmallFault::Resized { slots: 5 };
+const SHRINKS: SmallFault = SmallFault::Resized { slots: 4 };
+
+#[test]
+fn a_cluster_that_grows_and_shrinks_undoes_no_delete() {
+    let script = [(64, 65, GROWS), (84, 85, SHRINKS)];
+    assert!(check(&script) > 0, "a member enters the slot that is added");
+    check_broken(SmallBug::SweepAssumed, &script, 30, &["I8", "I4"]);
+    check_broken(SmallBug::PhaseUnacknowledged, &[(64, 65, GROWS)], 30, &["I8", "I4"]);
+}
+
+#[test]
+fn a_resize_that_is_given_up_undoes_no_delete() {
+    for again_s in [66, 70, 74, 78] {
+        check(&[(64, 65, GROWS), (again_s, again_s + 1, SHRINKS)]);
+    }
+}
+
 #[test]
 fn a_server_that_can_be_reached_again_is_asked_again_within_a_bound() {
     // Long enough for the intervals of the bug to grow beyond the bound.

@@ -163,7 +163,7 @@ impl Controller {
         }
         let (content, given_up) = self.rollout.ground(self.register.view());
         if given_up.is_none() {
-            let hint = "`control rollout hurry`, `control drain MEMBER --cancel`, or `control replace` with another member";
+            let hint = "`control rollout hurry`, `control drain MEMBER --cancel`, `control scale CLUSTER --cancel`, or `control replace` with another member";
             return refusal(
                 409,
                 &format!(

@@ -299,7 +299,8 @@ fn halt(pass: &ResizePass<'_>) -> Option<String> {
     frozen.map(|(scope, why)| format!("{scope} is frozen: {why}"))
 }
 
-/// The generation with which a cluster came into its phase, and the texts of that and the later ones.
+/// The generation with which a cluster came into its phase with the members that it has, and the texts of that and the later ones: to
+/// a member that has taken a slot since, no router of an earlier text sends deletes.
 fn phase_texts(
     view: &FleetView,
     cluster: &ClusterRecord,
@@ -308,7 +309,11 @@ fn phase_texts(
     let mut next = view.current();
     let has_phase = |one: &&Generation| {
         one.content.resizing().is_some_and(|(other, resize)| {
-            (&other.name, Some(resize)) == (&cluster.name, cluster.resize.as_ref())
+            let is_phase = (&other.name, Some(resize)) == (&cluster.name, cluster.resize.as_ref());
+            let members = |cluster: &ClusterRecord| -> Vec<MemberId> {
+                cluster.slots.iter().map(|slot| slot.member.clone()).collect()
+            };
+            is_phase && members(other) == members(cluster)
         })
     };
     while let Some(one) = next.filter(has_phase) {

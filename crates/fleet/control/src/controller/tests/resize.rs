@@ -323,3 +323,35 @@ fn a_member_that_is_lost_in_the_middle_is_replaced_in_its_slot() {
         assert_eq!(resize(&stage).map(|one| (one.from, one.to)), Some((2, 3)), "it goes on");
     }
 }
+
+#[test]
+fn a_cluster_with_a_gutter_is_resized_in_all_views_that_have_it() {
+    let text = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\ngutter = { cluster = \"spares\" }\n\
+                [[cluster]]\nname = \"spares\"\nslots = 1\n[[view]]\nname = \"main\"\nroutes = '{\"route\": \"web\"}'\n\
+                [[view]]\nname = \"bare\"\nclusters = [\"web\", \"spares\"]\nroutes = '{\"route\": \"PoolRoute|web\"}'\n\
+                [[view]]\nname = \"other\"\nclusters = [\"spares\"]\nroutes = '{\"route\": \"PoolRoute|spares\"}'\n";
+    let mut stage = Stage::running(8);
+    assert_eq!(stage.apply(&ChangeQuestion::Policy(Some(text.to_owned()))).status, 200);
+    stage.text(ControlQuestion::Rollout {
+        act: crate::service::questions::RolloutAct::Hurry,
+        why: "now".to_owned(),
+    });
+    stage.rounds(40);
+    let plan = stage.plan(&scale(4, 5));
+    let words = plan["text"].as_str().unwrap_or_else(|| panic!("{plan}"));
+    for view in ["main", "bare"] {
+        assert!(words.contains(&format!("view {view}: 0.5")), "{words}");
+    }
+    assert!(!words.contains("view other"), "{words}");
+    assert_eq!(stage.apply(&scale(4, 5)).status, 200);
+    stage.rounds(60);
+    assert_eq!(
+        (resize(&stage), stage.slots().split(' ').count()),
+        (None, 4),
+        "{}",
+        stage.text(ControlQuestion::Status)
+    );
+    assert_eq!(stage.apply(&scale(2, 5)).status, 200);
+    stage.rounds(60);
+    assert_eq!((resize(&stage), stage.slots().split(' ').count()), (None, 2));
+}
