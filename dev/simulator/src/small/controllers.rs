@@ -242,9 +242,9 @@ impl SmallControllers {
     }
 
     /// An operator gives the cluster so many slots, as `control scale` does it.
-    pub(super) fn resize(&mut self, slots: usize, now_ms: u64) {
+    pub(super) fn resize(&mut self, slots: usize, at_once: bool, now_ms: u64) {
         let cluster = "web".parse().expect("a name");
-        let scale = ScaleQuestion { cluster, slots, warm_up_s: Some(WARM_UP_S), now: false };
+        let scale = ScaleQuestion { cluster, slots, warm_up_s: Some(WARM_UP_S), now: at_once };
         self.change(ChangeQuestion::Scale(scale), now_ms);
     }
 

@@ -73,6 +73,7 @@ pub(super) enum SmallFault {
     /// An operator gives the cluster so many slots, or gives that up if it is on its way from there.
     Resized {
         slots: usize,
+        at_once: bool,
     },
     /// A person halts the rollout that is going on, and lets it go on later.
     RolloutHalted,
@@ -133,7 +134,7 @@ fn resizes(lots: &mut Prng) -> Vec<Scheduled> {
     let mut from_ms = FAULTS_FROM_MS + lots.below(3_000);
     let count = 2 + lots.below(2) as usize;
     let one = |slots: &usize| {
-        let fault = SmallFault::Resized { slots: *slots };
+        let fault = SmallFault::Resized { slots: *slots, at_once: false };
         let found = Scheduled { from_ms, until_ms: from_ms, fault };
         from_ms = (from_ms + 5_000 + lots.below(16_000)).min(CALM_MS - 1_000);
         found

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use fleet::{FleetContent, Generation, MemberId};
 
 use super::history::Request;
-use super::shape::{ROUTERS, SLOTS_GROWN};
+use super::shape::{ROUTERS, SLOTS, SLOTS_GROWN};
 
 /// A generation as it was published.
 #[derive(Debug)]
@@ -124,7 +124,8 @@ impl RouteLog {
 
     /// Whether the cluster was ever resized.
     pub(super) fn was_resized(&self) -> bool {
-        self.generations.values().any(|known| known.content.clusters[0].resize.is_some())
+        let mut clusters = self.generations.values().map(|known| &known.content.clusters[0]);
+        clusters.any(|cluster| cluster.resize.is_some() || cluster.slots.len() > SLOTS)
     }
 
     /// Whether a slot has had nobody but this member since a generation.

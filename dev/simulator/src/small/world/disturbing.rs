@@ -52,8 +52,8 @@ impl SmallWorld {
                 file.text.push(' ');
             }
             SmallFault::MemberReplaced { slot } => self.replace_member(now_ms, slot),
-            SmallFault::Resized { slots } => {
-                self.controllers.resize(slots, now_ms);
+            SmallFault::Resized { slots, at_once } => {
+                self.controllers.resize(slots, at_once, now_ms);
                 self.read_news_of(now_ms, true);
             }
             SmallFault::RolloutHalted => {

@@ -7,7 +7,9 @@ use super::super::bug::SmallBug;
 use super::super::disk::FileText;
 use super::super::faults::SmallFault;
 use super::super::routers::FileLook;
-use super::super::shape::{CONTROLLERS, HEALED_WITHIN_MS, LEFT_WITHIN_MS, REFUSED_FOR_MS, ROUTERS, SLOTS};
+use super::super::shape::{
+    CONTROLLERS, HEALED_WITHIN_MS, LEFT_WITHIN_MS, REFUSED_FOR_MS, ROUTERS, SLOTS, SLOTS_GROWN,
+};
 use super::super::traffic::key;
 use super::SmallWorld;
 
@@ -48,7 +50,7 @@ impl SmallWorld {
             };
             self.routes.publish(generation, lives);
             self.run.generations += 1;
-            let entered = (0..SLOTS).filter(|slot| self.routes.newest_epoch(*slot) == number);
+            let entered = (0..SLOTS_GROWN).filter(|slot| self.routes.newest_epoch(*slot) == number);
             self.run.entered += entered.count() as u64;
             self.hurry_resize(number, now_ms);
         }
