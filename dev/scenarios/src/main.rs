@@ -17,7 +17,6 @@ mod misses;
 mod outage;
 mod rest;
 mod run_folder;
-mod scale;
 mod swaps;
 mod up;
 
@@ -94,7 +93,7 @@ enum Scenario {
     Scale {
         /// How
         #[arg(value_enum)]
-        how: scale::ResizeWay,
+        how: misses::scale::ResizeWay,
     },
     /// A large fleet, whose agents and servers this program plays: CPU and memory of its controllers
     Members {
@@ -138,7 +137,7 @@ impl Scenario {
             Scenario::Leader { kills } => leader::measure(&mut fleet::begin()?, *kills),
             Scenario::Loss { what, count } => loss::measure(&mut fleet::begin()?, *what, *count),
             Scenario::Misses { help } => misses::measure(*help),
-            Scenario::Scale { how } => scale::measure(*how),
+            Scenario::Scale { how } => misses::scale::measure(*how),
             Scenario::Members { members } => members::measure(*members),
             Scenario::Up { servers, tls } => up::measure(*servers, *tls),
             Scenario::Attack { port, names } => attack::attack(*port, names).map(|()| ScenarioFigures::new()),

@@ -15,8 +15,10 @@ use crate::figures::ScenarioFigures;
 use crate::fleet::of_ours;
 
 mod client;
+mod deleting;
+pub(crate) mod scale;
 
-pub(crate) use client::{Client, KeyPicker};
+use client::{AsideClient, KeyPicker};
 
 const HOSTS: usize = 10;
 /// Each has clients.
@@ -43,19 +45,19 @@ pub(crate) enum Help {
 
 /// Gets of each second, and those that the database has answered.
 pub(crate) struct MissSeconds {
-    pub(crate) began: Instant,
+    began: Instant,
     gets: Vec<AtomicU64>,
     misses: Vec<AtomicU64>,
-    pub(crate) ends: AtomicBool,
+    ends: AtomicBool,
 }
 
 impl MissSeconds {
-    pub(crate) fn new() -> MissSeconds {
+    fn new() -> MissSeconds {
         let zeros = || (0..SECONDS_MAX).map(|_| AtomicU64::new(0)).collect();
         MissSeconds { began: clock::now(), gets: zeros(), misses: zeros(), ends: AtomicBool::new(false) }
     }
 
-    pub(crate) fn now(&self) -> usize {
+    fn now(&self) -> usize {
         (self.began.elapsed().as_secs() as usize).min(SECONDS_MAX - 1)
     }
 
@@ -65,7 +67,7 @@ impl MissSeconds {
         self.misses[second].fetch_add(u64::from(is_miss), Ordering::Relaxed);
     }
 
-    pub(crate) fn sums(&self, seconds: std::ops::Range<usize>) -> [f64; 2] {
+    fn sums(&self, seconds: std::ops::Range<usize>) -> [f64; 2] {
         let sum = |counts: &[AtomicU64]| -> f64 {
             counts[seconds.clone()].iter().map(|count| count.load(Ordering::Relaxed) as f64).sum()
         };
@@ -73,7 +75,7 @@ impl MissSeconds {
     }
 
     /// Misses of this time beyond what they were before, as a part of all gets.
-    pub(crate) fn extra(&self, usual: f64, seconds: std::ops::Range<usize>) -> f64 {
+    fn extra(&self, usual: f64, seconds: std::ops::Range<usize>) -> f64 {
         let [gets, misses] = self.sums(seconds);
         misses - usual * gets
     }
@@ -87,7 +89,7 @@ pub(crate) fn measure(help: Help) -> Result<ScenarioFigures> {
     let mut clients = Vec::new();
     for number in 0..ROUTERS * CLIENTS_PER_ROUTER {
         let router = fleet.hosts[number % ROUTERS].router.as_ref().context("a router")?;
-        let client = Client::new(router.address(), number as u64, keys.clone(), Arc::clone(&seconds));
+        let client = AsideClient::new(router.address(), number as u64, keys.clone(), Arc::clone(&seconds));
         clients.push(std::thread::Builder::new().spawn(move || client.run()).context("start a thread")?);
     }
     clock::pass(BEFORE);

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::ViewName;
 use crate::generation::{ClusterRecord, FleetContent, ViewRecord};
+use text_parts::attributes;
 
 mod drained;
 mod handles;
 mod resized;
+mod text_parts;
 
 /// The texts of all views, in mcrouter's language.
 pub fn texts(content: &FleetContent) -> BTreeMap<ViewName, String> {
@@ -48,22 +50,6 @@ fn pool(cluster: &ClusterRecord) -> String {
     let servers: Vec<String> = cluster.slots.iter().enumerate().map(server).collect();
     let servers = format!("[{}]", servers.join(","));
     format!("  {}: {}", json!(cluster.name.as_str()), attributes(&cluster.pool, |_| true, &servers))
-}
-
-/// A pool with these servers and some of these attributes, in the order of their names.
-fn attributes(pool: &BTreeMap<String, Value>, is_meant: impl Fn(&str) -> bool, servers: &str) -> String {
-    let meant = pool.iter().filter(|(name, _)| is_meant(name));
-    let mut pool: BTreeMap<&str, String> =
-        meant.map(|(name, value)| (name.as_str(), value.to_string())).collect();
-    pool.insert("servers", servers.to_owned());
-    let entries: Vec<String> = pool.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
-    format!("{{{}}}", entries.join(","))
-}
-
-/// An object with its keys in this order, whatever order the map of a JSON library has.
-fn object(entries: &[(&str, Value)]) -> String {
-    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}:{value}", json!(key))).collect();
-    format!("{{{}}}", entries.join(","))
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Draws keys.
 #[derive(Clone)]
-pub(crate) struct KeyPicker(Arc<Vec<f64>>);
+pub(super) struct KeyPicker(Arc<Vec<f64>>);
 
 impl KeyPicker {
-    pub(crate) fn new() -> KeyPicker {
+    pub(super) fn new() -> KeyPicker {
         let mut sum = 0.0;
         let add = |rank: usize| {
             sum += 1.0 / (rank as f64).powf(EXPONENT);
@@ -44,20 +44,25 @@ impl KeyPicker {
 }
 
 /// A client of one router.
-pub(crate) struct Client {
+pub(super) struct AsideClient {
     place: SocketAddr,
     number: u64,
     keys: KeyPicker,
     seconds: Arc<MissSeconds>,
 }
 
-impl Client {
-    pub(crate) fn new(place: SocketAddr, number: u64, keys: KeyPicker, seconds: Arc<MissSeconds>) -> Client {
-        Client { place, number, keys, seconds }
+impl AsideClient {
+    pub(super) fn new(
+        place: SocketAddr,
+        number: u64,
+        keys: KeyPicker,
+        seconds: Arc<MissSeconds>,
+    ) -> AsideClient {
+        AsideClient { place, number, keys, seconds }
     }
 
     /// Fills the cache if it is the first client, and asks until the end.
-    pub(crate) fn run(&self) -> std::io::Result<()> {
+    pub(super) fn run(&self) -> std::io::Result<()> {
         let mut stream = TcpStream::connect(self.place)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;

@@ -144,7 +144,11 @@ fn list(place: &PeerPlace) -> Result<(BufReader<Stream>, Vec<u8>), SweepError> {
         let asked = stream.write_all(format!("lru_crawler metadump {word}\r\n").as_bytes());
         asked.map_err(SweepError::List)?;
         let mut lines = BufReader::new(stream);
-        let first = read_line(&mut lines).map_err(SweepError::List)?;
+        let mut first = read_line(&mut lines).map_err(SweepError::List)?;
+        // Some versions say first that the crawl begins.
+        if first == b"OK" {
+            first = read_line(&mut lines).map_err(SweepError::List)?;
+        }
         if first == b"END" || key_of(&first).is_some() {
             return Ok((lines, first));
         }

@@ -11,7 +11,7 @@
 
 use serde_json::{Value, json};
 
-use super::object;
+use super::text_parts::{attributes, object};
 use crate::drain::{DrainPhase, SlotDrain};
 use crate::generation::{ClusterRecord, SlotRecord};
 
@@ -68,7 +68,7 @@ fn two(cluster: &ClusterRecord, slot: &SlotRecord, drain: &SlotDrain) -> [String
         let name = json!(pool_name(cluster, slot, member));
         let servers = json!([address]).to_string();
         let is_own = |name: &str| !OF_THE_WHOLE.contains(&name);
-        format!("  {name}: {}", super::attributes(&cluster.pool, is_own, &servers))
+        format!("  {name}: {}", attributes(&cluster.pool, is_own, &servers))
     };
     let mut members = [(&slot.member, &slot.address), (&drain.other, &drain.other_address)];
     members.sort_unstable();

@@ -12,7 +12,7 @@
 
 use serde_json::json;
 
-use super::object;
+use super::text_parts::object;
 use crate::generation::{ClusterRecord, WarmSource};
 
 /// The handles of a cluster, in the order of their names; none if nothing answers for it.

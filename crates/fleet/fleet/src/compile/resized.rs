@@ -12,7 +12,7 @@
 use serde_json::{Value, json};
 
 use super::drained::{OF_THE_WHOLE, copy_exptime_s, moving};
-use super::object;
+use super::text_parts::{attributes, object};
 use crate::drain::DrainPhase;
 use crate::generation::{ClusterRecord, SlotRecord};
 use crate::resize::ClusterResize;
@@ -43,7 +43,7 @@ pub(super) fn pools(cluster: &ClusterRecord) -> Vec<String> {
     let is_own = |name: &str| !OF_THE_WHOLE.contains(&name);
     let alone = cluster.slots[resize.fewer()..].iter().map(|slot| {
         let servers = json!([slot.address]).to_string();
-        (slot_pool(cluster, slot), super::attributes(&cluster.pool, is_own, &servers))
+        (slot_pool(cluster, slot), attributes(&cluster.pool, is_own, &servers))
     });
     let mut pools: Vec<(String, String)> =
         alone.chain([fewer(cluster, resize)]).map(|(name, pool)| (name.to_string(), pool)).collect();
@@ -56,7 +56,7 @@ fn fewer(cluster: &ClusterRecord, resize: &ClusterResize) -> (Value, String) {
         cluster.slots[..resize.fewer()].iter().map(|slot| slot.address.as_str()).collect();
     // Values are compressed once, around the pool.
     let is_meant = |name: &str| name != "compression";
-    (fewer_pool(cluster), super::attributes(&resize.fewer_pool, is_meant, &json!(servers).to_string()))
+    (fewer_pool(cluster), attributes(&resize.fewer_pool, is_meant, &json!(servers).to_string()))
 }
 
 /// Names of clusters have no `:`, so these are no other cluster's pools.

@@ -3,7 +3,7 @@
 //! Clients look aside, as in `misses`: a get that misses is answered by the database and followed by a set. An application
 //! beside them deletes keys by one router and looks for them by another one: what is found is an old value.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,13 +13,11 @@ use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
 
+use super::MissSeconds;
+use super::client::{AsideClient, KeyPicker};
+use super::deleting::DeletingApplication;
 use crate::figures::ScenarioFigures;
 use crate::fleet::of_ours;
-use crate::misses::{Client, KeyPicker, MissSeconds};
-
-mod deleting;
-
-use deleting::DeletingApplication;
 
 const HOSTS: usize = 6;
 /// Each has clients.
@@ -52,7 +50,8 @@ pub(crate) fn measure(how: ResizeWay) -> Result<ScenarioFigures> {
     ensure!(places.len() == ROUTERS, "{} routers", places.len());
     let mut clients: Vec<JoinHandle<std::io::Result<()>>> = Vec::new();
     for number in 0..ROUTERS * CLIENTS_PER_ROUTER {
-        let client = Client::new(places[number % ROUTERS], number as u64, keys.clone(), Arc::clone(&seconds));
+        let client =
+            AsideClient::new(places[number % ROUTERS], number as u64, keys.clone(), Arc::clone(&seconds));
         clients.push(std::thread::Builder::new().spawn(move || client.run()).context("start a thread")?);
     }
     let ends = Arc::new(AtomicBool::new(false));
@@ -127,11 +126,4 @@ fn fleet() -> Fleet {
         "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 4\n[[view]]\nname = \"main\"\nroutes = '''\n{\"route\": \"PoolRoute|web\"}\n'''\n",
     );
     fleet
-}
-
-fn connect(place: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect(place)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    Ok(stream)
 }

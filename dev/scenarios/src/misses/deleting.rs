@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use end_to_end::clock;
 
-use super::connect;
 use crate::clients::reply::read_reply;
 
 /// Keys that are stored once, before anything happens, and deleted one after the other.
 const ONCE: usize = 40_000;
 /// A deleted key is looked for again that many times, a while later: its slot has come back meanwhile.
 const LOOKED_FOR_AGAIN: usize = 4;
+/// A router that does not answer for longer is a failure of the scenario.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const EVERY: Duration = Duration::from_millis(10);
 
 /// What it has seen.
@@ -67,6 +68,13 @@ impl DeletingApplication {
         let count = self.routers.len();
         Ok(ask(&mut self.routers[router % count], &format!("get once{key}\r\n"))?.starts_with(b"VALUE"))
     }
+}
+
+fn connect(place: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(place)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    Ok(stream)
 }
 
 fn ask(stream: &mut TcpStream, request: &str) -> std::io::Result<Vec<u8>> {
