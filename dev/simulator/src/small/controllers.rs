@@ -235,12 +235,6 @@ impl SmallControllers {
         }
     }
 
-    /// A planted bug: somebody publishes this content behind the target.
-    pub(super) fn publish_content(&mut self, content: FleetContent) {
-        let (text, _) = self.decisions.policy().expect("a register");
-        self.publish_with(&text.expect("a policy"), |_| Some(content.clone()));
-    }
-
     /// An operator gives the cluster so many slots, as `control scale` does it.
     pub(super) fn resize(&mut self, slots: usize, at_once: bool, now_ms: u64) {
         let cluster = "web".parse().expect("a name");

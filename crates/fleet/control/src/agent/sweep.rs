@@ -262,6 +262,9 @@ mod tests {
                     format!("key={} exp=-1 la=1 cas=2 fetch=no cls=1 size=64 \n", key.replace('/', "%2F"))
                 };
                 let list: String = keys.iter().map(line).collect();
+                // Newer versions of memcached say so first, older ones do not know the word either.
+                let begins: &[u8] = if knows_hash { b"OK\r\n" } else { b"" };
+                stream.write_all(begins).expect("an answer");
                 // The deletes come while the list is read.
                 stream.write_all(list.as_bytes()).expect("a list");
                 let (other, _) = listener.accept().expect("a connection for deletes");

@@ -3,7 +3,6 @@
 use fleet::drain::DrainPhase;
 use fleet::{ClusterRecord, Generation, MemberId};
 
-use super::super::bug::SmallBug;
 use super::super::disk::FileText;
 use super::super::faults::SmallFault;
 use super::super::routers::FileLook;
@@ -52,21 +51,6 @@ impl SmallWorld {
             self.run.generations += 1;
             let entered = (0..SLOTS_GROWN).filter(|slot| self.routes.newest_epoch(*slot) == number);
             self.run.entered += entered.count() as u64;
-            self.hurry_resize(number, now_ms);
-        }
-    }
-
-    /// A planted bug: members that get keys are read as soon as the first phase is published.
-    fn hurry_resize(&mut self, number: u64, now_ms: u64) {
-        if !self.bugs.contains(&SmallBug::PhaseUnacknowledged) {
-            return;
-        }
-        let content = &self.routes.generations[&number].content;
-        let is_first = content.resizing().is_some_and(|(_, resize)| resize.phase == DrainPhase::ReadOld);
-        if is_first {
-            let hurried = content.clone().in_resize_phase(DrainPhase::ReadNew);
-            self.controllers.publish_content(hurried);
-            self.read_news_of(now_ms, true);
         }
     }
 
