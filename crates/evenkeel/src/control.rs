@@ -47,6 +47,8 @@ enum Job {
     Replace(change::ReplaceArguments),
     /// Move a living member's slot to another server: no delete is lost, and the new one is warmed up
     Drain(change::DrainArguments),
+    /// Give a cluster another number of slots: by phases in which deletes reach the old and the new server of each key that moves
+    Scale(change::ScaleArguments),
     /// Put the routes of an earlier generation in force again, as a new one; slots keep their members
     Rollback(change::RollbackArguments),
     /// List generations, the newest first
@@ -141,6 +143,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Rollout(job) => change::rollout(job),
         Job::Replace(job) => change::replace(job),
         Job::Drain(job) => change::drain(job),
+        Job::Scale(job) => change::scale(job),
         Job::Rollback(job) => change::rollback(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),

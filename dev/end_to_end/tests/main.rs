@@ -23,6 +23,7 @@ mod placement;
 mod refused;
 mod reload;
 mod replay;
+mod resize;
 mod restart;
 mod route;
 mod route_admin;

@@ -89,6 +89,12 @@ enum Scenario {
         #[arg(value_enum)]
         help: misses::Help,
     },
+    /// A cluster grows from four to six slots and shrinks back: misses beyond the usual ones, and old values
+    Scale {
+        /// How
+        #[arg(value_enum)]
+        how: misses::scale::ResizeWay,
+    },
     /// A large fleet, whose agents and servers this program plays: CPU and memory of its controllers
     Members {
         /// Members: each has an agent, and every fifth a server
@@ -131,6 +137,7 @@ impl Scenario {
             Scenario::Leader { kills } => leader::measure(&mut fleet::begin()?, *kills),
             Scenario::Loss { what, count } => loss::measure(&mut fleet::begin()?, *what, *count),
             Scenario::Misses { help } => misses::measure(*help),
+            Scenario::Scale { how } => misses::scale::measure(*how),
             Scenario::Members { members } => members::measure(*members),
             Scenario::Up { servers, tls } => up::measure(*servers, *tls),
             Scenario::Attack { port, names } => attack::attack(*port, names).map(|()| ScenarioFigures::new()),

@@ -15,8 +15,10 @@ use crate::figures::ScenarioFigures;
 use crate::fleet::of_ours;
 
 mod client;
+mod deleting;
+pub(crate) mod scale;
 
-use client::{Client, KeyPicker};
+use client::{AsideClient, KeyPicker};
 
 const HOSTS: usize = 10;
 /// Each has clients.
@@ -87,7 +89,7 @@ pub(crate) fn measure(help: Help) -> Result<ScenarioFigures> {
     let mut clients = Vec::new();
     for number in 0..ROUTERS * CLIENTS_PER_ROUTER {
         let router = fleet.hosts[number % ROUTERS].router.as_ref().context("a router")?;
-        let client = Client::new(router.address(), number as u64, keys.clone(), Arc::clone(&seconds));
+        let client = AsideClient::new(router.address(), number as u64, keys.clone(), Arc::clone(&seconds));
         clients.push(std::thread::Builder::new().spawn(move || client.run()).context("start a thread")?);
     }
     clock::pass(BEFORE);

@@ -78,6 +78,29 @@ pub(super) struct DrainArguments {
     change: Change,
 }
 
+/// Arguments of `scale`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct ScaleArguments {
+    /// The cluster
+    cluster: String,
+    /// How many slots it is to have
+    #[arg(value_name = "SLOTS", required_unless_present = "cancel", conflicts_with = "cancel")]
+    slots: Option<usize>,
+    /// Seconds in which the new owners of keys are warmed up from the old ones, once all routers read them; without it, as the policy
+    /// says. It ends before if added members have the hit ratio of the others
+    #[arg(long, value_name = "SECONDS", conflicts_with = "cancel")]
+    warm_up_s: Option<u32>,
+    /// At once: keys that move are cold, what is deleted or set until all routers know of it may be lost, and keys that move back may be
+    /// found with old values
+    #[arg(long, conflicts_with_all = ["cancel", "warm_up_s"])]
+    now: bool,
+    /// Give the resize up: the cluster has the slots again that it had
+    #[arg(long)]
+    cancel: bool,
+    #[command(flatten)]
+    change: Change,
+}
+
 /// Arguments of `rollback`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RollbackArguments {
@@ -154,6 +177,17 @@ pub(super) fn drain(job: &DrainArguments) -> Result<ExitCode, Failure> {
     let body = match job.cancel {
         true => json!({"cancel_drain": job.member}),
         false => json!({"drain": {"member": job.member, "to": job.to, "warm_up_s": job.warm_up_s}}),
+    };
+    change(&job.change, body)
+}
+
+/// Gives a cluster another number of slots, or gives that up.
+pub(super) fn scale(job: &ScaleArguments) -> Result<ExitCode, Failure> {
+    let body = match job.cancel {
+        true => json!({"cancel_scale": job.cluster}),
+        false => json!({"scale": {
+            "cluster": job.cluster, "slots": job.slots, "warm_up_s": job.warm_up_s, "now": job.now,
+        }}),
     };
     change(&job.change, body)
 }

@@ -15,6 +15,7 @@ mod controllers;
 mod figures;
 mod settings;
 mod state;
+mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -26,7 +27,7 @@ use fleet::{HostId, TextDigest};
 use os::clock::Stopwatch;
 use stdx::clock::Now;
 
-use crate::service::turn::{MemberReport, ProcessReport, RouterReport, TurnOrders, TurnReport};
+use crate::service::turn::{MemberReport, RouterReport, TurnOrders, TurnReport};
 use beside_router::BesideRouter;
 use beside_server::BesideServer;
 use cluster_file::HeldText;
@@ -159,7 +160,7 @@ impl Agent {
             let text =
                 order.cluster_file.as_ref().and_then(|digest| self.cluster_text(digest, &orders.texts));
             if let Some(server) = self.servers.iter_mut().find(|server| server.id() == &order.member) {
-                server.on_order(order, text, &*self.say);
+                server.on_order(order, text, &self.say);
             }
         }
         for order in &orders.lists {
@@ -195,8 +196,8 @@ impl Agent {
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // Hits and misses are figures, not news.
-        let news = |members: &[MemberReport]| -> Vec<(ProcessReport, u64, bool)> {
-            members.iter().map(|member| (member.process, member.flushes, member.is_kept_empty)).collect()
+        let news = |members: &[MemberReport]| -> Vec<MemberReport> {
+            members.iter().map(|member| MemberReport { hits: 0, misses: 0, ..member.clone() }).collect()
         };
         // Nor is it news which servers are not asked: nothing is decided sooner by it.
         let of_routers = |routers: &[RouterReport]| -> Vec<RouterReport> {

@@ -38,7 +38,9 @@ pub use routers::route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use service::access::Requester;
 pub use service::authorise;
 pub use service::pages::{AgentPages, ControllerPages, SharedFigures};
-pub use service::questions::{ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, question};
+pub use service::questions::{
+    ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
+};
 pub use service::seats::AgentSeats;
 pub use service::turn::*;
 pub use service::{ControlService, ControllerMessage, SayLine};

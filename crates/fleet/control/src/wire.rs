@@ -20,7 +20,8 @@ pub struct PeerPlace {
     pub tls: Option<Arc<ClientConfig>>,
 }
 
-enum Stream {
+/// A connection.
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
@@ -87,7 +88,8 @@ pub fn refresh_certificates(place: &PeerPlace, within: Duration) -> io::Result<(
     converse(place, b"refresh_certs\r\n", within, 1024, |answer| answer.ends_with(b"\r\n")).map(drop)
 }
 
-fn connect(place: &PeerPlace, within: Duration) -> io::Result<Stream> {
+/// Connects to a place.
+pub(crate) fn connect(place: &PeerPlace, within: Duration) -> io::Result<Stream> {
     if let Some(path) = place.address.strip_prefix("unix:") {
         #[allow(clippy::disallowed_methods, reason = "a router may run as any user, and is told no secret")]
         return Ok(Stream::Unix(UnixStream::connect(path)?));
@@ -106,7 +108,7 @@ fn connect(place: &PeerPlace, within: Duration) -> io::Result<Stream> {
 
 impl Stream {
     /// Time for the next read and write.
-    fn limit(&self, within: Duration) -> io::Result<()> {
+    pub(crate) fn limit(&self, within: Duration) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => set_limits(stream, within),
             Stream::Tls(stream) => set_limits(&stream.sock, within),

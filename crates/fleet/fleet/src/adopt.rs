@@ -15,7 +15,9 @@ use stdx::words::counted;
 
 use crate::generation::{ClusterRecord, FleetContent, Generation, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory, InventoryError};
-use crate::policy::{CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, SLOTS_MAX, ViewPolicy};
+use crate::policy::{
+    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, RESIZE_WARM_UP_S, SLOTS_MAX, ViewPolicy,
+};
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
 pub(crate) use bare_text::BareText;
 use ids::MemberIds;
@@ -181,6 +183,7 @@ impl<'n> Draft<'n> {
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            resize: None,
             slots,
         };
         let mut policy = ClusterPolicy {
@@ -191,6 +194,7 @@ impl<'n> Draft<'n> {
             shares_hosts,
             gutter: None,
             warm_up: None,
+            resize_warm_up_s: RESIZE_WARM_UP_S,
             pool: BTreeMap::new(),
         };
         for (key, value) in attributes {

@@ -5,13 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::ViewName;
 use crate::generation::{ClusterRecord, FleetContent, ViewRecord};
+use text_parts::attributes;
 
 mod drained;
 mod handles;
+mod resized;
+mod text_parts;
 
 /// The texts of all views, in mcrouter's language.
 pub fn texts(content: &FleetContent) -> BTreeMap<ViewName, String> {
@@ -22,7 +25,9 @@ fn text(content: &FleetContent, view: &ViewRecord) -> String {
     let mut clusters: Vec<&ClusterRecord> =
         content.clusters.iter().filter(|cluster| content.is_in(cluster, view)).collect();
     clusters.sort_unstable_by_key(|cluster| &cluster.name);
-    let with_drain = |cluster: &&ClusterRecord| [vec![pool(cluster)], drained::pools(cluster)].concat();
+    let with_drain = |cluster: &&ClusterRecord| {
+        [vec![pool(cluster)], drained::pools(cluster), resized::pools(cluster)].concat()
+    };
     let pools: Vec<String> = clusters.iter().flat_map(with_drain).collect();
     let handles: Vec<String> = clusters.into_iter().flat_map(handles::of).collect();
     let handles = match handles.is_empty() {
@@ -40,25 +45,11 @@ fn text(content: &FleetContent, view: &ViewRecord) -> String {
 }
 
 fn pool(cluster: &ClusterRecord) -> String {
-    let servers: Vec<String> = cluster.slots.iter().map(|slot| drained::server(cluster, slot)).collect();
+    let server =
+        |(at, slot)| resized::server(cluster, at, slot).unwrap_or_else(|| drained::server(cluster, slot));
+    let servers: Vec<String> = cluster.slots.iter().enumerate().map(server).collect();
     let servers = format!("[{}]", servers.join(","));
-    format!("  {}: {}", json!(cluster.name.as_str()), attributes(cluster, |_| true, &servers))
-}
-
-/// A pool with these servers and some of the cluster's attributes, in the order of their names.
-fn attributes(cluster: &ClusterRecord, is_meant: impl Fn(&str) -> bool, servers: &str) -> String {
-    let meant = cluster.pool.iter().filter(|(name, _)| is_meant(name));
-    let mut pool: BTreeMap<&str, String> =
-        meant.map(|(name, value)| (name.as_str(), value.to_string())).collect();
-    pool.insert("servers", servers.to_owned());
-    let entries: Vec<String> = pool.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
-    format!("{{{}}}", entries.join(","))
-}
-
-/// An object with its keys in this order, whatever order the map of a JSON library has.
-fn object(entries: &[(&str, Value)]) -> String {
-    let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{}:{value}", json!(key))).collect();
-    format!("{{{}}}", entries.join(","))
+    format!("  {}: {}", json!(cluster.name.as_str()), attributes(&cluster.pool, |_| true, &servers))
 }
 
 #[cfg(test)]
@@ -76,7 +67,14 @@ mod tests {
         });
         let pool = [("hash".to_owned(), json!("Ch3")), ("a".to_owned(), json!({"z": 1, "b": [2]}))];
         let name = name.parse().expect("a name");
-        ClusterRecord { name, pool: pool.into(), gutter: None, warm_up: None, slots: slots.collect() }
+        ClusterRecord {
+            name,
+            pool: pool.into(),
+            gutter: None,
+            warm_up: None,
+            resize: None,
+            slots: slots.collect(),
+        }
     }
 
     fn content(routes: &str, pools_at: usize) -> FleetContent {

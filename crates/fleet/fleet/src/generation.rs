@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::drain::SlotDrain;
 use crate::names::SlotId;
 use crate::policy::{GutterPolicy, WarmUpPolicy};
+use crate::resize::ClusterResize;
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName};
 
 /// A generation.
@@ -53,7 +54,10 @@ pub struct ClusterRecord {
     /// What fills the slots of its new members; its gutter if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpPolicy>,
-    /// Its slots.
+    /// It grows or shrinks, by phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resize: Option<ClusterResize>,
+    /// Its slots; while it is resized, those of the larger layout.
     pub slots: Vec<SlotRecord>,
 }
 

@@ -6,6 +6,7 @@
 pub mod drain;
 pub mod health;
 pub mod probation;
+pub mod resize;
 pub mod rollout;
 pub mod waves;
 
@@ -21,8 +22,8 @@ mod text_digest;
 pub use adopt::{Adoption, AdoptionNames, adopt};
 pub use compile::texts;
 pub use generation::{
-    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, goes_on_from, gone_back_to,
-    is_forgotten, next_number,
+    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, ViewRecord, goes_on_from,
+    gone_back_to, is_forgotten, next_number,
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
 pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, ViewName, ZoneName};
@@ -30,7 +31,7 @@ pub use plan::{
     Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
 };
 pub use policy::{
-    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, SLOTS_MAX, VIEWS_MAX,
-    ViewPolicy, WARM_UP_EXPTIME_S_MAX,
+    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, RESIZE_WARM_UP_S,
+    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, policy_with_slots,
 };
 pub use text_digest::TextDigest;

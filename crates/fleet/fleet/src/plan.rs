@@ -229,6 +229,7 @@ impl<'i> Planner<'i> {
             pool,
             gutter: policy.gutter.clone(),
             warm_up: policy.warm_up.clone(),
+            resize: None,
             slots: old.map_or(Vec::new(), |old| old.slots.clone()),
         };
         match old {

@@ -7,9 +7,11 @@ use serde_json::Value;
 
 use crate::adopt::BareText;
 use crate::{ClusterName, ViewName, ZoneName};
+pub use sizes::{RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, policy_with_slots};
 pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};
 pub(crate) use substitutes::{GutterPolicy, WarmUpPolicy};
 
+mod sizes;
 mod substitutes;
 
 /// Longest policy in bytes: 70 clusters with routes for a few views need some 200 KB.
@@ -58,6 +60,9 @@ pub struct ClusterPolicy {
     /// What fills the slot of a new member; its gutter if there is none.
     #[serde(default)]
     pub warm_up: Option<WarmUpPolicy>,
+    /// How long the new owners of keys are warmed up when `slots` changes, in seconds.
+    #[serde(default = "sizes::resize_warm_up_s", skip_serializing_if = "sizes::is_usual_warm_up_s")]
+    pub resize_warm_up_s: u32,
     /// Attributes of the pool in mcrouter's language, but `servers`.
     #[serde(default)]
     pub pool: BTreeMap<String, toml::Value>,
@@ -194,6 +199,7 @@ impl FleetPolicy {
             if cluster.pool.contains_key("servers") {
                 return Err(PolicyError::Servers(cluster.name.clone()));
             }
+            cluster.check_resize()?;
             cluster.check_substitutes(&self)?;
         }
         for view in &self.views {

@@ -44,16 +44,21 @@ impl KeyPicker {
 }
 
 /// A client of one router.
-pub(super) struct Client {
+pub(super) struct AsideClient {
     place: SocketAddr,
     number: u64,
     keys: KeyPicker,
     seconds: Arc<MissSeconds>,
 }
 
-impl Client {
-    pub(super) fn new(place: SocketAddr, number: u64, keys: KeyPicker, seconds: Arc<MissSeconds>) -> Client {
-        Client { place, number, keys, seconds }
+impl AsideClient {
+    pub(super) fn new(
+        place: SocketAddr,
+        number: u64,
+        keys: KeyPicker,
+        seconds: Arc<MissSeconds>,
+    ) -> AsideClient {
+        AsideClient { place, number, keys, seconds }
     }
 
     /// Fills the cache if it is the first client, and asks until the end.

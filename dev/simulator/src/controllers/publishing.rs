@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fleet::health::{HealthWatch, Roster, SlotMember, WarmUp};
 use fleet::{
     ClusterPolicy, FleetContent, FleetMember, FleetPlanInput, FleetPolicy, Generation, GenerationNumber,
-    Inventory, MemberId, TextDigest, ViewPolicy, ZoneName, is_forgotten, next_number, plan, texts,
+    Inventory, MemberId, RESIZE_WARM_UP_S, TextDigest, ViewPolicy, ZoneName, is_forgotten, next_number, plan,
+    texts,
 };
 use stdx::clock::Now;
 use stdx::prng::mix;
@@ -236,6 +237,7 @@ pub(super) fn policy(shape: &FleetShape) -> FleetPolicy {
         shares_hosts: false,
         gutter: None,
         warm_up: None,
+        resize_warm_up_s: RESIZE_WARM_UP_S,
         pool: BTreeMap::new(),
     };
     let view = ViewPolicy {
@@ -281,6 +283,7 @@ pub(super) fn first_content(
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            resize: None,
             slots,
         }
     });

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::{
-    ControllerChoice, MemberReport, ProcessReport, RouterOrder, RouterReport, TextReport, TurnOrders,
-    TurnReport,
+    ControllerChoice, MemberReport, ProcessReport, RouterOrder, RouterReport, SweepReport, TextReport,
+    TurnOrders, TurnReport,
 };
 use fleet::probation::{AgentAction, AgentReport, GivenText, Probation, RouterObservation};
 use fleet::{GenerationNumber, TextDigest};
@@ -238,6 +238,7 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         hits: 0,
         misses: 0,
         has_cluster_file: false,
+        sweep: Some(SweepReport { done: server.swept, trouble: None }),
     };
     report(
         format!("h{number}"),

@@ -21,6 +21,8 @@ pub enum SmallBug {
     HaltHoldsHealing,
     /// A member that lives leaves its slot at once when it is replaced by hand.
     ReplacedAtOnce,
+    /// An agent says that it has swept its server, and has not.
+    SweepAssumed,
     /// Whoever has a member replaced by hand publishes what the policy wants as well.
     SlotsBringRoutes,
     /// A lost member's replacement has the routes that are on their way also for routers whose turn has not come.
@@ -39,6 +41,7 @@ impl SmallBug {
         SmallBug::AgentStays,
         SmallBug::HaltHoldsHealing,
         SmallBug::ReplacedAtOnce,
+        SmallBug::SweepAssumed,
         SmallBug::SlotsBringRoutes,
         SmallBug::ReplacementBringsRoutes,
     ];

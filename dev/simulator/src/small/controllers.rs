@@ -12,7 +12,7 @@ use control::register::{Revision, SimulatedRegister};
 use control::{
     AgentSeats, ChangeQuestion, ChangeRequest, ControlQuestion, Controller, ControllerChoice,
     ControllerMessage, ControllerSettings, FleetDecisions, LivenessOutbox, NewGeneration, ProbeResult,
-    Publication, Requester, RolloutAct, TurnOrders, TurnReport,
+    Publication, Requester, RolloutAct, ScaleQuestion, TurnOrders, TurnReport,
 };
 use fleet::{
     FleetContent, FleetPlanInput, FleetPolicy, Generation, GenerationNumber, Inventory, MemberId, Replacement,
@@ -27,6 +27,8 @@ use super::shape::{CONTROLLERS, FLEET, member, policy, rollout, thresholds, zone
 pub(super) const ROUTES: &str = "{\"route\": \"PoolRoute|web\"}";
 /// A controller that was killed is started again after this.
 const RESTARTS_AFTER_MS: u64 = 3_000;
+/// Warm-up of a resize, in seconds: a run is short.
+const WARM_UP_S: u32 = 3;
 /// Controllers' clocks begin here: 0 is before all times.
 const CLOCK_BEGIN_MS: u64 = 1_000;
 
@@ -115,7 +117,15 @@ impl SmallControllers {
 
     /// An operator gives the fleet another policy, which reaches the register whole or not at all.
     pub(super) fn publish_policy(&mut self, text: &str) -> bool {
-        self.publish_with(text, |input| fleet::plan(input).ok().map(|plan| plan.content))
+        // Routes change, and nobody asks for another number of slots.
+        self.publish_with(text, |input| {
+            let content = fleet::plan(input).ok()?.content;
+            let clusters = match &*input.current.clusters {
+                [] => content.clusters,
+                present => present.to_vec(),
+            };
+            Some(FleetContent { clusters, views: content.views })
+        })
     }
 
     fn publish_with(
@@ -220,11 +230,22 @@ impl SmallControllers {
         let (by, now) = (None, is_at_once);
         let change =
             ChangeQuestion::Requests(vec![ChangeRequest::Replace { member: member.clone(), by, now }]);
+        self.change(change, now_ms);
+    }
+
+    fn change(&mut self, change: ChangeQuestion, now_ms: u64) {
         let plan = self.ask(ControlQuestion::Plan(change.clone()), now_ms);
         let plan = plan.and_then(|plan| Some(plan["plan"].as_str()?.to_owned()));
         if let Some(plan) = plan {
             self.ask(ControlQuestion::Apply { change, plan, why: "an operator".to_owned() }, now_ms);
         }
+    }
+
+    /// An operator gives the cluster so many slots, as `control scale` does it.
+    pub(super) fn resize(&mut self, slots: usize, at_once: bool, now_ms: u64) {
+        let cluster = "web".parse().expect("a name");
+        let scale = ScaleQuestion { cluster, slots, warm_up_s: Some(WARM_UP_S), now: at_once };
+        self.change(ChangeQuestion::Scale(scale), now_ms);
     }
 
     /// A planted bug: an operator who publishes all that the policy wants with another member.

@@ -2,7 +2,7 @@
 
 use stdx::prng::Prng;
 
-use super::shape::{CALM_MS, CONTROLLERS, FAULTS_FROM_MS, FAULTS_UNTIL_MS, ROUTERS, SLOTS};
+use super::shape::{CALM_MS, CONTROLLERS, FAULTS_FROM_MS, FAULTS_UNTIL_MS, ROUTERS, SLOTS, SLOTS_GROWN};
 
 /// Something that goes wrong, or that an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,11 @@ pub(super) enum SmallFault {
     MemberReplaced {
         slot: usize,
     },
+    /// An operator gives the cluster so many slots, or gives that up if it is on its way from there.
+    Resized {
+        slots: usize,
+        at_once: bool,
+    },
     /// A person halts the rollout that is going on, and lets it go on later.
     RolloutHalted,
     /// An operator publishes other routes.
@@ -118,9 +123,23 @@ pub(super) fn script(prng: &mut Prng, seed: u64, servers: usize) -> Vec<Schedule
     match seed % 4 {
         0 => all.extend((0..1 + lots.below(3)).map(|_| change_of_slots(lots))),
         2 => all = lost_in_a_halt(lots),
+        3 => all.extend(resizes(lots)),
         _ => {}
     }
     all
+}
+
+/// The cluster grows and shrinks back, and perhaps grows once more; one that comes early finds the one before on its way.
+fn resizes(lots: &mut Prng) -> Vec<Scheduled> {
+    let mut from_ms = FAULTS_FROM_MS + lots.below(3_000);
+    let count = 2 + lots.below(2) as usize;
+    let one = |slots: &usize| {
+        let fault = SmallFault::Resized { slots: *slots, at_once: false };
+        let found = Scheduled { from_ms, until_ms: from_ms, fault };
+        from_ms = (from_ms + 5_000 + lots.below(16_000)).min(CALM_MS - 1_000);
+        found
+    };
+    [SLOTS_GROWN, SLOTS, SLOTS_GROWN][..count].iter().map(one).collect()
 }
 
 fn change_of_slots(lots: &mut Prng) -> Scheduled {

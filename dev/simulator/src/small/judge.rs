@@ -6,6 +6,7 @@
 //!   when that arrives. A delete that was answered by an error promises nothing.
 //!   A member that lives leaves its slot by phases, in which deletes go to both: after a delete nothing is allowed, but for a copy that
 //!   crossed it on its way. A set may be overtaken by what is on its way to the other member.
+//!   A cluster grows and shrinks by phases, too: so it is for a key that has one slot of the smaller and another one of the larger layout.
 //! * **I7**: a value was stored in an earlier member of the slot than any that the answering router may have used: the member
 //!   has been in a slot before, and was not emptied.
 //! * **Lost**: a value that was stored last is missing, although its server has run since then, is still meant to have the
@@ -26,14 +27,14 @@ pub(super) trait MemberLives {
 /// The invariant that the last answer to a get breaks, and why.
 pub(super) fn judge(
     history: &KeyHistory,
-    slot: usize,
+    places: &[usize],
     get: &Request,
     routes: &RouteLog,
     lives: &impl MemberLives,
 ) -> Option<(&'static str, String)> {
     match get.reply {
-        Reply::Value(version) => judge_value(history, slot, get, version, routes),
-        Reply::Miss => judge_miss(history, slot, get, routes, lives),
+        Reply::Value(version) => judge_value(history, places, get, version, routes),
+        Reply::Miss => judge_miss(history, places, get, routes, lives),
         Reply::Nonsense => Some(("protocol", "the answer is none to this question".to_owned())),
         _ => None,
     }
@@ -41,7 +42,7 @@ pub(super) fn judge(
 
 fn judge_value(
     history: &KeyHistory,
-    slot: usize,
+    places: &[usize],
     get: &Request,
     version: u64,
     routes: &RouteLog,
@@ -53,10 +54,10 @@ fn judge_value(
     if !set.is_acknowledged() {
         return None;
     }
-    let owners = |request: &Request| routes.owners(request, slot);
-    let answered_by = owners(get);
-    let stored_in = owners(set);
-    if stored_in.end() < answered_by.start() {
+    let owners = |request: &Request, slot: usize| routes.owners(request, slot);
+    let slot = places[0];
+    let (answered_by, stored_in) = (owners(get, slot), owners(set, slot));
+    if places.len() == 1 && stored_in.end() < answered_by.start() {
         return Some((
             "I7",
             format!(
@@ -66,6 +67,10 @@ fn judge_value(
             ),
         ));
     }
+    let has_two_owners = |request: &Request| {
+        places.iter().any(|slot| routes.is_drained(request, *slot))
+            || places.len() > 1 && routes.is_resized(request)
+    };
     let is_later = |later: &Request| later.is_acknowledged() && later.until_us < get.from_us;
     let is_old = |later: &Request| {
         // Who reads one member while the other one is written is told by the later of the two.
@@ -73,13 +78,17 @@ fn judge_value(
             Wish::Delete => history.requests.iter().any(|copied| {
                 let until_us = copied.until_us.saturating_add(COPY_WITHIN_US);
                 let crosses = copied.from_us < later.until_us && until_us > later.from_us;
-                copied.wish == Wish::Get && crosses && routes.is_drained(copied, slot)
+                copied.wish == Wish::Get && crosses && has_two_owners(copied)
             }),
-            _ => {
-                routes.is_drained(later, slot) || routes.is_drained(get, slot) || routes.is_drained(set, slot)
-            }
+            _ => has_two_owners(later) || has_two_owners(get) || has_two_owners(set),
         };
-        !is_excused && answered_by.start() >= owners(later).end()
+        // A cluster that was resized at once: the value is with the new owner, and the later request was sent to the old one.
+        let is_elsewhere =
+            places.len() > 1 && owners(set, places[1]).start() > owners(later, places[1]).end();
+        // Of a key that moves: in whichever of its slots it was looked for.
+        !is_excused
+            && !is_elsewhere
+            && places.iter().all(|slot| owners(get, *slot).start() >= owners(later, *slot).end())
     };
     let is_broken = |later: &&Request| is_later(later) && is_old(later);
     let later = history.writes_after(place).find(is_broken)?;
@@ -89,11 +98,16 @@ fn judge_value(
 
 fn judge_miss(
     history: &KeyHistory,
-    slot: usize,
+    places: &[usize],
     get: &Request,
     routes: &RouteLog,
     lives: &impl MemberLives,
 ) -> Option<(&'static str, String)> {
+    // A key that moves is missed in its new slot, unless it was asked for while that was warmed up.
+    if places.len() > 1 && routes.was_resized() {
+        return None;
+    }
+    let slot = places[0];
     let set = &history.requests[history.last_write()?];
     let Wish::Set(version) = set.wish else { return None };
     // A delete that failed may arrive at any time.

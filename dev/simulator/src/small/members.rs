@@ -26,6 +26,9 @@ pub(super) struct SmallServer {
     /// Orders to be emptied that its agent has carried out, and the one that is on its way.
     pub(super) flushes: u64,
     pub(super) flushing: Option<u64>,
+    /// Orders to be swept that its agent has carried out, and the one that is on its way.
+    pub(super) swept: u64,
+    pub(super) sweeping: Option<u64>,
     /// Its last order was to be kept empty, and the one that is on its way is.
     pub(super) is_kept_empty: bool,
     pub(super) keeps_empty: bool,
@@ -49,6 +52,8 @@ impl SmallServers {
             is_cut_off: false,
             flushes: 0,
             flushing: None,
+            swept: 0,
+            sweeping: None,
             is_kept_empty: false,
             keeps_empty: false,
             choice: ControllerChoice::new(CONTROLLERS),

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use fleet::{FleetContent, Generation, MemberId};
 
 use super::history::Request;
-use super::shape::{ROUTERS, SLOTS};
+use super::shape::{ROUTERS, SLOTS, SLOTS_GROWN};
 
 /// A generation as it was published.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub(super) struct KnownGeneration {
     /// The generation before.
     pub(super) parent: Option<u64>,
     /// The generation with which each slot got its member.
-    epochs: [u64; SLOTS],
+    epochs: [u64; SLOTS_GROWN],
     /// The generation with which each slot got its member, unless that came by phases: whatever was deleted before was deleted from it as well.
-    owners: [u64; SLOTS],
+    owners: [u64; SLOTS_GROWN],
     /// The newest generation that all routers had when it was published.
     pub(super) had_by_all: u64,
 }
@@ -40,10 +40,13 @@ impl RouteLog {
         let before = generation.parent.map(|parent| parent.0);
         let parent = generation.parent.and_then(|parent| self.generations.get(&parent.0));
         let slots = &generation.content.clusters[0].slots;
-        let (mut epochs, mut owners) = ([number; SLOTS], [number; SLOTS]);
+        let (mut epochs, mut owners) = ([number; SLOTS_GROWN], [number; SLOTS_GROWN]);
         if let Some(parent) = parent {
-            for (slot, new) in slots.iter().enumerate() {
-                let old = &parent.content.clusters[0].slots[slot];
+            let before = &parent.content.clusters[0].slots;
+            // A slot that is not there has the member that it had last.
+            (epochs[slots.len()..]).copy_from_slice(&parent.epochs[slots.len()..]);
+            (owners[slots.len()..]).copy_from_slice(&parent.owners[slots.len()..]);
+            for (slot, (new, old)) in slots.iter().zip(before).enumerate() {
                 if old.member == new.member {
                     epochs[slot] = parent.epochs[slot];
                 }
@@ -113,8 +116,19 @@ impl RouteLog {
 
     /// Whether a router had a phase of a drain of a slot during a request.
     pub(super) fn is_drained(&self, request: &Request, slot: usize) -> bool {
-        let drain = |number: u64| self.generations[&number].content.clusters[0].slots[slot].drain.as_ref();
-        self.within(request).any(|number| drain(number).is_some())
+        let slots = |number: u64| &self.generations[&number].content.clusters[0].slots;
+        self.within(request).any(|number| slots(number).get(slot).is_some_and(|slot| slot.drain.is_some()))
+    }
+
+    /// Whether a router had a phase of a resize during a request.
+    pub(super) fn is_resized(&self, request: &Request) -> bool {
+        self.within(request).any(|number| self.generations[&number].content.clusters[0].resize.is_some())
+    }
+
+    /// Whether the cluster was ever resized.
+    pub(super) fn was_resized(&self) -> bool {
+        let mut clusters = self.generations.values().map(|known| &known.content.clusters[0]);
+        clusters.any(|cluster| cluster.resize.is_some() || cluster.slots.len() > SLOTS)
     }
 
     /// Whether a slot has had nobody but this member since a generation.

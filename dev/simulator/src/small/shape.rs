@@ -5,6 +5,8 @@ use fleet::rollout::RolloutSettings;
 
 /// Slots of the only cluster.
 pub(super) const SLOTS: usize = 4;
+/// Slots of the only cluster when it has grown.
+pub(super) const SLOTS_GROWN: usize = SLOTS + 1;
 /// Routers, each with a client of its own.
 pub(super) const ROUTERS: usize = 3;
 /// Controllers: one in each zone.

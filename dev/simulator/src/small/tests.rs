@@ -86,6 +86,26 @@ fn a_member_that_is_replaced_by_hand_undoes_no_delete() {
     check_broken(SmallBug::ReplacedAtOnce, &[replaced(0), replaced(1), replaced(2)], 30, &["I8", "I4"]);
 }
 
+const GROWS: SmallFault = SmallFault::Resized { slots: 5, at_once: false };
+const GROWS_AT_ONCE: SmallFault = SmallFault::Resized { slots: 5, at_once: true };
+const SHRINKS: SmallFault = SmallFault::Resized { slots: 4, at_once: false };
+
+#[test]
+fn a_cluster_that_grows_and_shrinks_undoes_no_delete() {
+    let script = [(64, 65, GROWS), (84, 85, SHRINKS)];
+    assert!(check(&script) > 0, "a member enters the slot that is added");
+    // Clients change all keys so often that the phases of a growth leave no old value behind; one at once does.
+    let at_once = [(64, 65, GROWS_AT_ONCE), (84, 85, SHRINKS)];
+    check_broken(SmallBug::SweepAssumed, &at_once, 30, &["I8", "I4"]);
+}
+
+#[test]
+fn a_resize_that_is_given_up_undoes_no_delete() {
+    for again_s in [66, 70, 74, 78] {
+        check(&[(64, 65, GROWS), (again_s, again_s + 1, SHRINKS)]);
+    }
+}
+
 #[test]
 fn a_server_that_can_be_reached_again_is_asked_again_within_a_bound() {
     // Long enough for the intervals of the bug to grow beyond the bound.

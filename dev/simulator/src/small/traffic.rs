@@ -28,6 +28,8 @@ pub(super) struct Traffic {
     pub(super) answered: [[bool; SLOTS]; ROUTERS],
     /// The slot of each key.
     pub(super) slots: Vec<usize>,
+    /// The same when the cluster has grown.
+    pub(super) grown: Vec<usize>,
     pub(super) requests: u64,
     /// A planted bug.
     hides_failed_deletes: bool,
@@ -41,15 +43,23 @@ pub(super) struct Finished {
 }
 
 impl Traffic {
-    pub(super) fn new(slots: Vec<usize>, hides_failed_deletes: bool) -> Traffic {
+    pub(super) fn new(slots: Vec<usize>, grown: Vec<usize>, hides_failed_deletes: bool) -> Traffic {
         Traffic {
             histories: vec![KeyHistory::default(); KEYS],
             waiting: [None; ROUTERS],
             answered: [[false; SLOTS]; ROUTERS],
             slots,
+            grown,
             requests: 0,
             hides_failed_deletes,
         }
+    }
+
+    /// The slots that a key may have: one, or that of the smaller and that of the larger layout.
+    pub(super) fn places(&self, key: usize) -> Vec<usize> {
+        let mut places = vec![self.slots[key], self.grown[key]];
+        places.dedup();
+        places
     }
 
     /// A client's moment: it takes an answer, and asks the next question. Returns when its next moment is.

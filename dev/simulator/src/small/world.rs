@@ -24,6 +24,7 @@ use super::route_log::RouteLog;
 use super::routers::{SmallRouter, address};
 use super::shape::{
     CALM_MS, CLIENTS_FROM_MS, CONTROLLERS, CONVERGED_WITHIN_MS, PORT, PROBE_MAX_MS, ROUTERS, SLOTS,
+    SLOTS_GROWN,
 };
 use super::traffic::{Finished, Traffic};
 use crate::checker::Violation;
@@ -145,11 +146,12 @@ impl SmallWorld {
         let places = places.map(|host| net.place(host, PORT)).collect();
         let askers = net.add(Askers::new(places), &[], &Options { workers: 1, ..Options::default() });
         let first = &routers[0].process.as_ref().expect("it runs");
-        let slots = first.servers_of_keys().iter().map(|server| slot_of(&routes, 1, server)).collect();
+        let slots: Vec<usize> =
+            first.servers_of_keys().iter().map(|server| slot_of(&routes, 1, server)).collect();
         let mut world = SmallWorld {
             script: chosen.unwrap_or_else(|| script(&mut prng, seed, count)),
             agents: (0..ROUTERS).map(|at| RouterAgent::new(at, file.clone(), bugs)).collect(),
-            traffic: Traffic::new(slots, bugs.contains(&SmallBug::DeleteErrorHidden)),
+            traffic: Traffic::new(slots, grown_slots(), bugs.contains(&SmallBug::DeleteErrorHidden)),
             bugs: bugs.to_vec(),
             ended: Vec::new(),
             ended_by_accident: [false; ROUTERS],
@@ -227,7 +229,7 @@ impl SmallWorld {
         history.extend(self.routes.lines());
         if let Some(key) = key {
             let requests = &self.traffic.histories[key].requests;
-            history.push(format!("key {}, slot {}:", super::traffic::key(key), self.traffic.slots[key]));
+            history.push(format!("key {}, slots {:?}:", super::traffic::key(key), self.traffic.places(key)));
             history.extend(requests.iter().map(ToString::to_string));
         }
         let violation = Violation { at_ms: now_ms, invariant, found };
@@ -237,11 +239,25 @@ impl SmallWorld {
     /// Holds an answer against the history of its key.
     fn check_answer(&mut self, now_ms: u64, finished: Finished) {
         let Finished { key, request } = finished;
-        let (history, slot) = (&self.traffic.histories[key], self.traffic.slots[key]);
-        if let Some((invariant, found)) = judge(history, slot, &request, &self.routes, &self.servers) {
+        let (history, places) = (&self.traffic.histories[key], self.traffic.places(key));
+        if let Some((invariant, found)) = judge(history, &places, &request, &self.routes, &self.servers) {
             self.violate(now_ms, invariant, found, Some(key));
         }
     }
+}
+
+/// The slot of each key when the cluster has grown.
+fn grown_slots() -> Vec<usize> {
+    let servers: Vec<String> = (0..SLOTS_GROWN).map(|slot| format!("s{slot}:1")).collect();
+    let text =
+        serde_json::json!({"pools": {"web": {"servers": servers}}, "route": "PoolRoute|web"}).to_string();
+    let routes = control::CheckedRoutes::compile("grown", &text).expect("a configuration");
+    let slot = |number: usize| {
+        let key = super::traffic::key(number);
+        let found = routes.servers_of(router::Operation::Get, key.as_bytes(), 1);
+        servers.iter().position(|server| found.first() == Some(server)).expect("one of the servers")
+    };
+    (0..super::shape::KEYS).map(slot).collect()
 }
 
 /// The slot of a generation whose member is this server.

@@ -8,7 +8,12 @@ use stdx::prng::Prng;
 use unwritten::{FOLLOWED, Peer, What};
 
 const KEYS: &[&str] = &["a", "b", "counter", "foo", "prefix:key", "k-1"];
-const BINARY_KEYS: &[&str] = &["Zm9v", "AAEC", "YQ==", "Zm9", "Zm 9", "Y291bnRlcg=="];
+/// Keys in base64 for reading and deleting: of items that were stored under text, too.
+const BINARY_KEYS: &[&str] = &["Zm9v", "AAEC", "Zm9vYmFy", "YQ==", "Zm9", "Zm 9", "Y291bnRlcg=="];
+/// For storing: nothing else makes a new item of these. Without `What::MadeInBase64`.
+const STORED_BINARY_KEYS: &[&str] = &["AAEC", "Zm9vYmFy", "Zm9", "Zm 9"];
+/// For counting: items that were stored under text. Without `What::MadeInBase64`.
+const COUNTED_BINARY_KEYS: &[&str] = &["Zm9v", "YQ==", "Zm9", "Zm 9", "Y291bnRlcg=="];
 const EXPTIMES: &[&str] =
     &["0", "0", "0", "100", "-1", "2592000", "2592001", "4000000000", "x", "", "99999999999"];
 /// Without `What::LargeTime`.
@@ -234,8 +239,8 @@ impl Writer {
         self.with_value(|len| format!("{command} {key} {flags} {exptime} {len}{cas}{noreply}\r\n"))
     }
 
-    fn meta_key(&mut self) -> String {
-        if self.one_in(4) { format!("{} b", self.pick(BINARY_KEYS)) } else { self.pick(KEYS).to_owned() }
+    fn meta_key(&mut self, binary: &[&str]) -> String {
+        if self.one_in(4) { format!("{} b", self.pick(binary)) } else { self.pick(KEYS).to_owned() }
     }
 
     /// Some of these flags, in any order, possibly repeated.
@@ -277,7 +282,7 @@ impl Writer {
     }
 
     fn meta_get(&mut self) -> Vec<u8> {
-        let key = self.meta_key();
+        let key = self.meta_key(BINARY_KEYS);
         // Without `What::MadeInBase64`.
         let made = if key.contains(' ') { "u" } else { "N" };
         let letters = ["f", "k", "s", "h", "t", "l", "c", "q", "u", "OA", "T", "R", "E", "C", "z", "b"];
@@ -286,11 +291,12 @@ impl Writer {
     }
 
     fn meta_store(&mut self) -> Vec<u8> {
-        let key = self.meta_key();
+        let key = self.meta_key(STORED_BINARY_KEYS);
+        let mode = if key.contains(' ') { "I" } else { "MS" };
         let made = if self.peer.agrees_on(What::AppendMakes) { "N" } else { "k" };
         let length = if self.peer.agrees_on(What::StoredLength) { "s" } else { "k" };
         let flags = self.flags(&[
-            "F", "T", "MS", "MS", "I", "C", "E", "E", made, "k", length, "c", "q", "OA", "b", "z", "f",
+            "F", "T", mode, mode, "I", "C", "E", "E", made, "k", length, "c", "q", "OA", "b", "z", "f",
         ]);
         let (name, rest) =
             key.split_once(' ').map_or((key.as_str(), String::new()), |(name, b)| (name, format!(" {b}")));
@@ -298,14 +304,14 @@ impl Writer {
     }
 
     fn meta_delete(&mut self) -> Vec<u8> {
-        let key = self.meta_key();
+        let key = self.meta_key(BINARY_KEYS);
         let drop = if self.peer.agrees_on(What::DropValue) { "x" } else { "I" };
         let flags = self.flags(&["q", "I", "T", drop, "k", "O", "C", "E", "b", "z", "F"]);
         format!("md {key}{flags}\r\n").into()
     }
 
     fn meta_arithmetic(&mut self) -> Vec<u8> {
-        let key = self.meta_key();
+        let key = self.meta_key(COUNTED_BINARY_KEYS);
         let made = if key.contains(' ') { "J" } else { "NA" };
         let quiet = if self.peer.agrees_on(What::QuietCount) { "q" } else { "k" };
         let flags =

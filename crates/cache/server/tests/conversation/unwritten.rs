@@ -82,7 +82,8 @@ pub(crate) const UNWRITTEN: &[Unwritten] = &[
     ),
     never(
         What::MadeInBase64,
-        "mg and ma that make an item under a key in base64",
+        "what makes an item under a key in base64, or a new one of an item with such a key, but for storing it: mg, ma, \
+         append, prepend, numbers that get longer",
         "memcached does not keep the mark",
     ),
     never(

@@ -1,4 +1,4 @@
-//! Beside one server: its process, its hits, and emptying it.
+//! Beside one server: its process, its hits, emptying it, and sweeping it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::cluster_file::{ClusterFile, HeldText};
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
+use super::sweep::Sweeper;
+use crate::service::SayLine;
 use crate::service::turn::{MemberOrder, MemberReport, ProcessReport};
 use crate::wire::converse;
 use crate::words::in_full;
@@ -27,6 +29,7 @@ pub(super) struct BesideServer {
     hits: u64,
     misses: u64,
     file: Option<ClusterFile>,
+    sweeper: Sweeper,
 }
 
 /// What is not forgotten.
@@ -42,7 +45,8 @@ impl BesideServer {
     pub(super) fn new(server: AgentServer, store: AgentStore) -> Result<BesideServer, AgentStateError> {
         let kept = store.load(&name(&server.member))?.unwrap_or_default();
         let file = server.cluster_file.clone().map(ClusterFile::new);
-        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file })
+        let sweeper = Sweeper::new(server.place.clone());
+        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file, sweeper })
     }
 
     pub(super) fn id(&self) -> &MemberId {
@@ -72,20 +76,19 @@ impl BesideServer {
         let member = self.server.member.clone();
         let Kept { flushes, is_kept_empty } = self.kept;
         let (hits, misses, has_cluster_file) = (self.hits, self.misses, self.file.is_some());
-        MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file }
+        let sweep = Some(self.sweeper.report());
+        MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file, sweep }
     }
 
     /// Carries out an order, with the text of the cluster's file if there is one.
-    pub(super) fn on_order(
-        &mut self,
-        order: &MemberOrder,
-        text: Option<Arc<str>>,
-        say: &dyn Fn(LogLevel, &str),
-    ) {
+    pub(super) fn on_order(&mut self, order: &MemberOrder, text: Option<Arc<str>>, say: &SayLine) {
         if let (Some(digest), Some(file)) = (&order.cluster_file, &mut self.file) {
-            file.carry_out(self.server.member.as_str(), digest, text, say);
+            file.carry_out(self.server.member.as_str(), digest, text, &**say);
         }
-        self.empty(order, say);
+        self.empty(order, &**say);
+        if let Some(sweep) = &order.sweep {
+            self.sweeper.on_order(sweep, self.server.member.as_str(), say);
+        }
     }
 
     /// Empties the server, if that was not done yet or routers may have written to it since. It is done when the server says so

@@ -3,6 +3,7 @@
 //! ```text
 //! a question ─► planned ─┬─► slots.rs: other members for slots, earlier routes
 //!                        ├─► drains.rs: a living member leaves by phases
+//!                        ├─► resizes.rs: a cluster grows or shrinks by phases
 //!                        ├─► adopting.rs: a configuration of mcrouter's
 //!                        └─► fleet::plan: another policy
 //!            ─► checks.rs: no text that has failed, or that no router takes ─► checked ─► shown
@@ -12,13 +13,14 @@ mod adopting;
 mod checks;
 mod drains;
 mod members;
+mod resizes;
 mod slots;
 
 use std::collections::BTreeMap;
 
 use admin::api::ApiReply;
 use fleet::rollout::{RolloutLane, RolloutSettings};
-use fleet::{FleetMember, FleetPlan, FleetPlanInput, FleetPolicy, GenerationNumber, ViewName, plan};
+use fleet::{FleetMember, FleetPlan, FleetPolicy, GenerationNumber, ViewName};
 use serde_json::json;
 
 use super::answers::replies::{document, refusal};
@@ -30,6 +32,7 @@ use super::settings::ControllerSettings;
 use super::slots::freezes::{frozen_by, frozen_slot_of};
 use crate::decisions::sha256_hex;
 use crate::service::questions::{ChangeQuestion, ChangeRequest};
+use resizes::ResizeWish;
 
 /// Letters of a plan's name: as many as nobody types, and enough to tell plans apart.
 const PLAN_NAME_LEN: usize = 16;
@@ -151,10 +154,13 @@ impl<'c> Planner<'c> {
         // First: a drain ends by itself, and what is frozen only by a person.
         self.refused_while_frozen(change)?;
         self.refused_while_draining(change)?;
+        self.refused_while_resizing(change)?;
         let current = self.facts.view().content();
         let (policy, text) = match change {
             ChangeQuestion::Drain(question) => return self.planned_drain(question, "drain"),
             ChangeQuestion::CancelDrain(member) => return self.planned_cancel(member),
+            ChangeQuestion::Scale(question) => return self.planned_scale(question),
+            ChangeQuestion::CancelScale(cluster) => return self.planned_scale_cancel(cluster),
             ChangeQuestion::Adopt(question) => return self.adopted(question),
             ChangeQuestion::Rollback(number) => return self.planned_rollback(*number),
             ChangeQuestion::Requests(requests) => return self.planned_replacements(requests),
@@ -167,9 +173,11 @@ impl<'c> Planner<'c> {
         let Some(policy) = policy else {
             return Err(refusal(422, "the fleet has no policy\n  hint: give one with --policy FILE"));
         };
-        let (inventory, excluded) = (self.facts.view().inventory(), &self.facts.excluded());
-        let input = FleetPlanInput { policy: &policy, inventory, current: &current, excluded };
-        let mut plan = plan(&input).map_err(|error| refusal(422, &error.to_string()))?;
+        let planned = self.plan_of(&policy, &current);
+        let mut plan = planned.map_err(|error| refusal(422, &self.missing(&error, &policy, &current)))?;
+        if current.resized_in(&plan.content).next().is_some() {
+            return self.planned_resize(ResizeWish { plan, policy: text, warm_up_s: None });
+        }
         // After a rollback, the policy in force wants what was gone back from.
         if plan.steps.is_empty() && text.is_some() && self.facts.view().policy() != Some(&policy) {
             plan.steps.push("another policy, which wants what is in force".to_owned());

@@ -9,6 +9,7 @@ mod lists;
 mod lost_on_probation;
 mod others;
 mod replaced;
+mod resize;
 mod rollout;
 mod slots;
 mod warm_up;
@@ -32,7 +33,9 @@ use crate::probe::ProbeResult;
 use crate::register::{Revision, SimulatedFault, SimulatedRegister};
 use crate::service::access::controller_of;
 use crate::service::questions::{ChangeRequest, FreezeScope};
-use crate::service::turn::{MemberReport, ProcessReport, RouterReport, TextReport, TurnOrders, TurnReport};
+use crate::service::turn::{
+    MemberReport, ProcessReport, RouterReport, SweepReport, TextReport, TurnOrders, TurnReport,
+};
 
 const POLICY: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -56,6 +59,9 @@ struct FakeAgent {
     texts: BTreeMap<TextDigest, String>,
     /// How often its server was emptied.
     emptied: usize,
+    /// Places of its slot and numbers of slots for which it was swept.
+    swept: Vec<(usize, usize)>,
+    cannot_sweep: bool,
     /// What its server tells clients with auto-discovery.
     file: Option<String>,
     /// What its router tells them.
@@ -218,13 +224,26 @@ impl FakeAgent {
             hits: 0,
             misses: 0,
             has_cluster_file: true,
+            sweep: Some(SweepReport::default()),
         };
         let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");
         (report.routers, report.members) = (vec![router], vec![member]);
         let (fails_with, texts, file) = (None, BTreeMap::new(), None);
         let emptied = 0;
-        FakeAgent { report, fails_with, texts, emptied, file, list: None, is_hung: false, is_gone: false }
+        let swept = Vec::new();
+        FakeAgent {
+            report,
+            fails_with,
+            texts,
+            emptied,
+            swept,
+            cannot_sweep: false,
+            file,
+            list: None,
+            is_hung: false,
+            is_gone: false,
+        }
     }
 
     fn obey(&mut self, orders: TurnOrders) {
@@ -237,6 +256,13 @@ impl FakeAgent {
             self.emptied += usize::from(is_due);
             member.flushes = member.flushes.max(order.flushes);
             member.is_kept_empty = order.keep_empty;
+            if let (Some(order), Some(sweep), false) = (order.sweep, &mut member.sweep, self.cannot_sweep) {
+                sweep.trouble = None;
+                if sweep.done < order.number {
+                    self.swept.push((order.own, order.slots));
+                }
+                sweep.done = sweep.done.max(order.number);
+            }
             if let Some(digest) = order.cluster_file {
                 self.file = Some(self.texts.get(&digest).expect("the text comes with the order").clone());
             }

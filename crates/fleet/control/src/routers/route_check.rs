@@ -99,6 +99,11 @@ impl CheckedRoutes {
         servers.into_iter().map(str::to_owned).collect()
     }
 
+    /// Follows keys through it, at this time.
+    pub(crate) fn tracer(&self, unix_s: i64) -> KeyTracer {
+        KeyTracer::new(Arc::clone(&self.plan), unix_s)
+    }
+
     /// Routes keys through this configuration and a later one. A fifth of them have each of at most four prefixes of this
     /// configuration, if it has any; the seed makes the keys.
     pub fn difference(&self, later: &CheckedRoutes, keys: usize, seed: u64, unix_s: i64) -> RouteDifference {
@@ -115,7 +120,7 @@ impl CheckedRoutes {
     }
 
     /// None, and those that name one route.
-    fn prefixes(&self) -> Vec<&[u8]> {
+    pub(crate) fn prefixes(&self) -> Vec<&[u8]> {
         let single = self.plan.roots.by_prefix.keys();
         let mut prefixes: Vec<&[u8]> = single.map(|prefix| &**prefix).collect();
         prefixes.sort_unstable();

@@ -98,7 +98,7 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
         "/v1/why" => &[V::Why],
         "/v1/policy" => &[V::PolicyRead],
         "/v1/plan" => &[V::Plan],
-        "/v1/apply" => &[V::Apply, V::PolicyWrite, V::Rollback, V::Replace, V::Drain],
+        "/v1/apply" => &[V::Apply, V::PolicyWrite, V::Rollback, V::Replace, V::Drain, V::Scale],
         "/v1/members" => &[V::Plan, V::Apply],
         "/v1/freeze" => &[V::Freeze],
         "/v1/thaw" => &[V::Thaw],
@@ -140,6 +140,7 @@ fn change_verb(change: &ChangeQuestion) -> ControlVerb {
         ChangeQuestion::Rollback(_) => ControlVerb::Rollback,
         ChangeQuestion::Requests(_) => ControlVerb::Replace,
         ChangeQuestion::Drain(_) | ChangeQuestion::CancelDrain(_) => ControlVerb::Drain,
+        ChangeQuestion::Scale(_) | ChangeQuestion::CancelScale(_) => ControlVerb::Scale,
     }
 }
 

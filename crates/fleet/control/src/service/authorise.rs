@@ -24,6 +24,8 @@ pub enum ControlVerb {
     Rollout,
     /// Move a member's keys away.
     Drain,
+    /// Give a cluster another number of slots.
+    Scale,
     /// Put another member into a slot.
     Replace,
     /// Read earlier generations.
@@ -103,7 +105,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 21] = [
+    pub const ALL: [ControlVerb; 22] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -112,6 +114,7 @@ impl ControlVerb {
         ControlVerb::Thaw,
         ControlVerb::Rollout,
         ControlVerb::Drain,
+        ControlVerb::Scale,
         ControlVerb::Replace,
         ControlVerb::History,
         ControlVerb::Why,
@@ -138,6 +141,7 @@ impl ControlVerb {
             ControlVerb::Thaw => "thaw",
             ControlVerb::Rollout => "rollout",
             ControlVerb::Drain => "drain",
+            ControlVerb::Scale => "scale",
             ControlVerb::Replace => "replace",
             ControlVerb::History => "history",
             ControlVerb::Why => "why",
@@ -176,6 +180,7 @@ impl ControlVerb {
             | ControlVerb::Thaw
             | ControlVerb::Rollout
             | ControlVerb::Drain
+            | ControlVerb::Scale
             | ControlVerb::Replace
             | ControlVerb::PolicyWrite
             | ControlVerb::TokenIssue
@@ -238,6 +243,7 @@ mod tests {
         thaw          -     -           -      -       -       yes       -
         rollout       -     -           -      -       -       yes       -
         drain         -     -           -      -       -       yes       -
+        scale         -     -           -      -       -       yes       -
         replace       -     -           -      -       -       yes       -
         history       -     -           -      -       -       yes       yes
         why           -     -           -      -       -       yes       yes

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GET  /v1/status  /v1/history  /v1/diff?from=N[&to=N]  /v1/why?key=K[&view=V]
-//! POST /v1/plan    {policy | requests | rollback | adopt}           what would change, and the plan's name
+//! POST /v1/plan    {policy | requests | rollback | adopt | drain | scale | …}  what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
 //! POST /v1/freeze  /v1/thaw {scope, why}
 //! POST /v1/rollout {act: resume | hurry | halt | abandon, why}    what a person wants of the rollout that is going on
@@ -19,7 +19,10 @@ use std::str::FromStr;
 
 use admin::api::{ApiMethod, ApiPeer, ApiRequest};
 use fleet::health::Quarantined;
-use fleet::{ClusterName, FleetMember, GenerationNumber, HostId, MemberId, ViewName, ZoneName};
+use fleet::{
+    ClusterName, FleetMember, GenerationNumber, HostId, MemberId, RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ViewName,
+    ZoneName,
+};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -169,6 +172,25 @@ pub enum ChangeQuestion {
     Drain(DrainQuestion),
     /// The drain of this member is given up.
     CancelDrain(MemberId),
+    /// Another number of slots of a cluster.
+    Scale(ScaleQuestion),
+    /// The resize of this cluster is given up.
+    CancelScale(ClusterName),
+}
+
+/// A cluster that grows or shrinks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleQuestion {
+    /// Which.
+    pub cluster: ClusterName,
+    /// How many slots it shall have.
+    pub slots: usize,
+    /// How long the new owners of keys are warmed up, in seconds; as the policy says if none.
+    pub warm_up_s: Option<u32>,
+    /// At once: keys that move are cold, and may be found with old values when they move back.
+    #[serde(default)]
+    pub now: bool,
 }
 
 /// A member that leaves its slot while it lives.
@@ -283,6 +305,8 @@ struct ChangeBody {
     adopt: Option<AdoptQuestion>,
     drain: Option<DrainQuestion>,
     cancel_drain: Option<MemberId>,
+    scale: Option<ScaleQuestion>,
+    cancel_scale: Option<ClusterName>,
     plan: Option<String>,
     why: Option<String>,
 }
@@ -418,7 +442,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
 }
 
 fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
-    let ChangeBody { policy, requests, rollback, adopt, drain, cancel_drain, .. } = body;
+    let ChangeBody { policy, requests, rollback, adopt, drain, cancel_drain, scale, cancel_scale, .. } = body;
     let changes = [
         policy.map(|policy| Ok(ChangeQuestion::Policy(Some(policy)))),
         requests.map(wishes),
@@ -426,13 +450,15 @@ fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
         adopt.map(|adopt| Ok(ChangeQuestion::Adopt(adopt))),
         drain.map(leave),
         cancel_drain.map(|member| Ok(ChangeQuestion::CancelDrain(member))),
+        scale.map(resize),
+        cancel_scale.map(|cluster| Ok(ChangeQuestion::CancelScale(cluster))),
     ];
     let mut changes = changes.into_iter().flatten();
     match (changes.next(), changes.next()) {
         (None, _) => Ok(ChangeQuestion::Policy(None)),
         (Some(change), None) => change,
         _ => Err(bad(
-            "expected one of policy, requests, rollback, adopt, drain and cancel_drain, found several",
+            "expected one of policy, requests, rollback, adopt, drain, cancel_drain, scale and cancel_scale, found several",
         )),
     }
 }
@@ -448,6 +474,16 @@ fn leave(drain: DrainQuestion) -> Result<ChangeQuestion, QuestionFault> {
     match drain.warm_up_s {
         0..=DRAIN_WARM_UP_S_MAX => Ok(ChangeQuestion::Drain(drain)),
         found => Err(bad(format!("expected a warm-up of 0 to {DRAIN_WARM_UP_S_MAX} s, found {found} s"))),
+    }
+}
+
+fn resize(scale: ScaleQuestion) -> Result<ChangeQuestion, QuestionFault> {
+    match (scale.slots, scale.warm_up_s.unwrap_or_default()) {
+        (1..=SLOTS_MAX, 0..=RESIZE_WARM_UP_S_MAX) => Ok(ChangeQuestion::Scale(scale)),
+        (1..=SLOTS_MAX, found) => {
+            Err(bad(format!("expected a warm-up of 0 to {RESIZE_WARM_UP_S_MAX} s, found {found} s")))
+        }
+        (found, _) => Err(bad(format!("expected 1 to {SLOTS_MAX} slots, found {found}"))),
     }
 }
 

@@ -193,7 +193,7 @@ mod tests {
 
     fn member_order(flushes: u64, file: Option<&str>) -> MemberOrder {
         let member = "m1".parse().expect("a name");
-        MemberOrder { member, flushes, keep_empty: false, cluster_file: file.map(digest_of) }
+        MemberOrder { member, flushes, keep_empty: false, sweep: None, cluster_file: file.map(digest_of) }
     }
 
     fn runtime() -> Runtime {

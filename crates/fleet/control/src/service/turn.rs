@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, ZoneName};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 mod limits;
 
@@ -70,6 +71,20 @@ pub struct MemberReport {
     /// Whether it reads a file with the members of its cluster, which the agent writes.
     #[serde(default)]
     pub has_cluster_file: bool,
+    /// What became of orders to [sweep](MemberOrder::sweep) it; an older agent, which cannot, does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepReport>,
+}
+
+/// What became of orders to sweep a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepReport {
+    /// The newest order that was carried out, since this agent was started; 0 for none.
+    #[serde(default)]
+    pub done: u64,
+    /// Why the present one was not, for people: it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// The state of a process.
@@ -194,7 +209,7 @@ pub struct ListOrder {
 }
 
 /// What a server shall do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberOrder {
     /// Which.
     pub member: MemberId,
@@ -205,9 +220,25 @@ pub struct MemberOrder {
     /// to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_empty: bool,
+    /// Delete the keys in it that are not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepOrder>,
     /// The text of its cluster's file; without, the file stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_file: Option<TextDigest>,
+}
+
+/// Which keys a server shall lose: those that belong to another slot of its cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepOrder {
+    /// Do it until [`SweepReport::done`] is at least this.
+    pub number: u64,
+    /// Attributes of the cluster's pool: keys have their slots by them.
+    pub pool: BTreeMap<String, Value>,
+    /// Slots of the cluster.
+    pub slots: usize,
+    /// The place of this server's slot.
+    pub own: usize,
 }
 
 #[cfg(test)]

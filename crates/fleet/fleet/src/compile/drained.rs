@@ -11,7 +11,7 @@
 
 use serde_json::{Value, json};
 
-use super::object;
+use super::text_parts::{attributes, object};
 use crate::drain::{DrainPhase, SlotDrain};
 use crate::generation::{ClusterRecord, SlotRecord};
 
@@ -19,7 +19,7 @@ use crate::generation::{ClusterRecord, SlotRecord};
 /// not see how long the item would. It is also how long a copy can be old that crosses a delete on its way.
 const COPY_EXPTIME_S: u32 = 600;
 /// Attributes of a pool that are about all of its servers together, or done once around the slot.
-const OF_THE_WHOLE: [&str; 4] = ["hash", "weights", "failure_domains", "compression"];
+pub(super) const OF_THE_WHOLE: [&str; 4] = ["hash", "weights", "failure_domains", "compression"];
 
 /// What stands in the pool's list for a slot.
 pub(super) fn server(cluster: &ClusterRecord, slot: &SlotRecord) -> String {
@@ -33,12 +33,21 @@ pub(super) fn server(cluster: &ClusterRecord, slot: &SlotRecord) -> String {
         ])
     };
     let (read, other) = (alone(slot.member.as_str()), alone(drain.other.as_str()));
-    let gets = match drain.phase {
+    moving(&read, &other, drain.phase, copy_exptime_s(cluster))
+}
+
+/// How long copies live that a member gives to the one that gets its keys.
+pub(super) fn copy_exptime_s(cluster: &ClusterRecord) -> u32 {
+    cluster.warm_up.as_ref().map_or(COPY_EXPTIME_S, |warm_up| warm_up.exptime_s)
+}
+
+/// The route of keys with two owners: the one that is read, and the other one.
+pub(super) fn moving(read: &str, other: &str, phase: DrainPhase, exptime_s: u32) -> String {
+    let gets = match phase {
         DrainPhase::ReadNew => {
-            let exptime = cluster.warm_up.as_ref().map_or(COPY_EXPTIME_S, |warm_up| warm_up.exptime_s);
-            format!("{{\"type\":\"WarmUpRoute\",\"cold\":{read},\"warm\":{other},\"exptime\":{exptime}}}")
+            format!("{{\"type\":\"WarmUpRoute\",\"cold\":{read},\"warm\":{other},\"exptime\":{exptime_s}}}")
         }
-        DrainPhase::ReadOld | DrainPhase::NewOnly => read.clone(),
+        DrainPhase::ReadOld | DrainPhase::NewOnly => read.to_owned(),
     };
     let expired = format!("{{\"type\":\"ModifyExptimeRoute\",\"target\":{other},\"exptime\":-1}}");
     format!(
@@ -59,7 +68,7 @@ fn two(cluster: &ClusterRecord, slot: &SlotRecord, drain: &SlotDrain) -> [String
         let name = json!(pool_name(cluster, slot, member));
         let servers = json!([address]).to_string();
         let is_own = |name: &str| !OF_THE_WHOLE.contains(&name);
-        format!("  {name}: {}", super::attributes(cluster, is_own, &servers))
+        format!("  {name}: {}", attributes(&cluster.pool, is_own, &servers))
     };
     let mut members = [(&slot.member, &slot.address), (&drain.other, &drain.other_address)];
     members.sort_unstable();
@@ -95,7 +104,7 @@ mod tests {
             ("weights".to_owned(), json!([1, 1, 1])),
         ]);
         let name = "web".parse().expect("a name");
-        let cluster = ClusterRecord { name, pool, gutter: None, warm_up: None, slots };
+        let cluster = ClusterRecord { name, pool, gutter: None, warm_up: None, resize: None, slots };
         let name = "main".parse().expect("a name");
         let routes = "{\"route\": \"PoolRoute|web\"}".to_owned();
         let view = ViewRecord { name, clusters: Vec::new(), route_prefix: None, routes, pools_at: 1 };

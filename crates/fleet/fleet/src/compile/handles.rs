@@ -12,7 +12,7 @@
 
 use serde_json::json;
 
-use super::object;
+use super::text_parts::object;
 use crate::generation::{ClusterRecord, WarmSource};
 
 /// The handles of a cluster, in the order of their names; none if nothing answers for it.
@@ -86,7 +86,14 @@ mod tests {
         });
         let gutter = GutterPolicy { cluster: name("spares"), exptime_s: 30 };
         let slots = slots.collect();
-        ClusterRecord { name: name("web"), pool: [].into(), gutter: Some(gutter), warm_up: None, slots }
+        ClusterRecord {
+            name: name("web"),
+            pool: [].into(),
+            gutter: Some(gutter),
+            warm_up: None,
+            resize: None,
+            slots,
+        }
     }
 
     const PLAIN: &str = r#"{"type":"FailoverWithExptimeRoute","normal":{"type":"PoolRoute","pool":"web"},"failover":"PoolRoute|spares","failover_exptime":30}"#;

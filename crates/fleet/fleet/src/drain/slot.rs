@@ -141,7 +141,14 @@ mod tests {
             drain: None,
         }];
         let name = "web".parse().expect("a name");
-        let cluster = ClusterRecord { name, pool: Default::default(), gutter: None, warm_up: None, slots };
+        let cluster = ClusterRecord {
+            name,
+            pool: Default::default(),
+            gutter: None,
+            warm_up: None,
+            resize: None,
+            slots,
+        };
         let content = FleetContent { clusters: vec![cluster], views: Vec::new() };
         content.with_drain(&m1.id, &member("m3"), 60)
     }

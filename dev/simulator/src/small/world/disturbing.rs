@@ -52,6 +52,10 @@ impl SmallWorld {
                 file.text.push(' ');
             }
             SmallFault::MemberReplaced { slot } => self.replace_member(now_ms, slot),
+            SmallFault::Resized { slots, at_once } => {
+                self.controllers.resize(slots, at_once, now_ms);
+                self.read_news_of(now_ms, true);
+            }
             SmallFault::RolloutHalted => {
                 self.controllers.halt(RolloutAct::Halt, now_ms);
                 self.read_news(now_ms);

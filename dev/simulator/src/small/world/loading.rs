@@ -1,11 +1,14 @@
 //! Generations: what is published, what routers load, and whether all of them have the same in the end.
 
-use fleet::{Generation, MemberId};
+use fleet::drain::DrainPhase;
+use fleet::{ClusterRecord, Generation, MemberId};
 
 use super::super::disk::FileText;
 use super::super::faults::SmallFault;
 use super::super::routers::FileLook;
-use super::super::shape::{CONTROLLERS, HEALED_WITHIN_MS, LEFT_WITHIN_MS, REFUSED_FOR_MS, ROUTERS, SLOTS};
+use super::super::shape::{
+    CONTROLLERS, HEALED_WITHIN_MS, LEFT_WITHIN_MS, REFUSED_FOR_MS, ROUTERS, SLOTS, SLOTS_GROWN,
+};
 use super::super::traffic::key;
 use super::SmallWorld;
 
@@ -32,7 +35,8 @@ impl SmallWorld {
             let ids = |content: &fleet::FleetContent| {
                 content.clusters[0].slots.iter().map(|slot| slot.id.clone()).collect::<Vec<_>>()
             };
-            if ids(&parent.content) != ids(&generation.content) {
+            let (old, new) = (ids(&parent.content), ids(&generation.content));
+            if !old.starts_with(&new) && !new.starts_with(&old) {
                 return self.violate(now_ms, "I4", format!("generation {number} has other slots"), None);
             }
             if let Some(found) = self.unasked_routes(&generation, is_by_hand) {
@@ -45,7 +49,7 @@ impl SmallWorld {
             };
             self.routes.publish(generation, lives);
             self.run.generations += 1;
-            let entered = (0..SLOTS).filter(|slot| self.routes.newest_epoch(*slot) == number);
+            let entered = (0..SLOTS_GROWN).filter(|slot| self.routes.newest_epoch(*slot) == number);
             self.run.entered += entered.count() as u64;
         }
     }
@@ -169,11 +173,16 @@ impl SmallWorld {
         if self.edited[at].is_some() {
             return;
         }
-        let slots = &known.content.clusters[0].slots;
+        let cluster = &known.content.clusters[0];
+        let slots = &cluster.slots;
         let servers = process.servers_of_keys();
-        let is_moved = |number: &usize| servers[*number] != slots[self.traffic.slots[*number]].address;
+        let slot_of = |number: usize| match is_read_as_grown(cluster) {
+            true => self.traffic.grown[number],
+            false => self.traffic.slots[number],
+        };
+        let is_moved = |number: &usize| servers[*number] != slots[slot_of(*number)].address;
         if let Some(number) = (0..servers.len()).find(is_moved) {
-            let (slot, server) = (self.traffic.slots[number], &servers[number]);
+            let (slot, server) = (slot_of(number), &servers[number]);
             let found = format!(
                 "router r{at} with generation {generation} sends {} of slot {slot} to {server}, and the slot's member is {}",
                 key(number),
@@ -248,10 +257,21 @@ impl SmallWorld {
                     "router r{at} has generation {has}, and the target is {target}; {state}"
                 ));
             }
+            if self.routes.generations[&target].content.resizing().is_some() {
+                return Some("a resize is still going on".to_owned());
+            }
             if let Some(slot) = (0..SLOTS).find(|slot| !self.traffic.answered[at][*slot]) {
                 return Some(format!("router r{at} does not answer for slot {slot}"));
             }
         }
         None
+    }
+}
+
+/// Whether keys are read from where the larger layout has them.
+fn is_read_as_grown(cluster: &ClusterRecord) -> bool {
+    match &cluster.resize {
+        None => cluster.slots.len() > SLOTS,
+        Some(resize) => resize.grows() == (resize.phase != DrainPhase::ReadOld),
     }
 }

@@ -9,7 +9,8 @@ use stdx::clock::Now;
 use super::super::agents::server_report;
 use super::super::askers::Askers;
 use super::super::bug::SmallBug;
-use super::super::shape::{CALM_MS, CLIENTS_FROM_MS, CONTROLLERS, ROUTERS};
+use super::super::shape::{CALM_MS, CLIENTS_FROM_MS, CONTROLLERS, KEYS, ROUTERS, SLOTS_GROWN};
+use super::super::traffic::key;
 use super::{Moment, SmallWorld};
 
 /// Agents and controllers have a moment once in this time, and in the first minute, in which nothing happens, in that.
@@ -42,6 +43,7 @@ impl SmallWorld {
         self.queue.push(now_ms + every_ms(now_ms), Moment::ServerAgent(at));
         self.servers.start_due(&mut self.net, now_ms);
         self.take_flush(at);
+        self.take_sweep(at);
         if self.servers.0[at].is_cut_off {
             return;
         }
@@ -49,6 +51,7 @@ impl SmallWorld {
         let report = server_report(server, at);
         if let Some(orders) = self.controllers.turn(at % CONTROLLERS, &mut server.choice, &report, now_ms) {
             self.obey_flush(at, &orders);
+            self.obey_sweep(at, &orders);
         }
         self.read_news(now_ms);
     }
@@ -73,7 +76,7 @@ impl SmallWorld {
         // Who was kept empty is emptied once more: routers may have written to it since.
         let keeps_empty = orders.members.iter().any(|order| order.keep_empty);
         let is_due = wanted > server.flushes || keeps_empty || server.is_kept_empty;
-        if !is_due || server.flushing.is_some() {
+        if !is_due || server.flushing.is_some() || server.sweeping.is_some() {
             return;
         }
         let wanted = wanted.max(server.flushes);
@@ -84,6 +87,41 @@ impl SmallWorld {
         }
         server.flushing = Some(wanted);
         self.ask(2 * ROUTERS + at, "flush_all\r\n");
+    }
+
+    fn take_sweep(&mut self, at: usize) {
+        let Some(number) = self.servers.0[at].sweeping else { return };
+        let askers = self.net.handler::<Askers>(self.askers);
+        let Some(answer) = askers.take(2 * ROUTERS + at) else { return };
+        let server = &mut self.servers.0[at];
+        server.sweeping = None;
+        match answer.text.as_deref() {
+            Some(b"MN\r\n") => server.swept = number,
+            // The order is asked for again.
+            _ => server.seen = 0,
+        }
+    }
+
+    /// An agent knows all keys, and deletes those of other slots. One question follows the other, so a flush comes first.
+    fn obey_sweep(&mut self, at: usize, orders: &TurnOrders) {
+        let Some(order) = orders.members.iter().find_map(|order| order.sweep.as_ref()) else { return };
+        let server = &mut self.servers.0[at];
+        if server.swept >= order.number || server.sweeping.is_some() {
+            return;
+        }
+        if server.flushing.is_some() {
+            server.seen = 0;
+            return;
+        }
+        if self.bugs.contains(&SmallBug::SweepAssumed) {
+            server.swept = order.number;
+            return;
+        }
+        server.sweeping = Some(order.number);
+        assert_eq!(order.slots, SLOTS_GROWN, "the layout that is read");
+        let foreign = (0..KEYS).filter(|number| self.traffic.grown[*number] != order.own);
+        let deletes: String = foreign.map(|number| format!("delete {} noreply\r\n", key(number))).collect();
+        self.ask(2 * ROUTERS + at, &format!("{deletes}mn\r\n"));
     }
 
     fn ask(&mut self, asker: usize, question: &str) {

@@ -54,6 +54,10 @@ impl Controller {
         {
             return reply;
         }
+        // The next plan is made from this policy, also if it comes at once.
+        if checked.policy.is_some() && checked.members.is_empty() {
+            self.read();
+        }
         // Only now: a member that is known and has no slot would be emptied.
         if !checked.members.is_empty()
             && let Err(reply) = self.write_adopted(&checked.members)
@@ -163,7 +167,7 @@ impl Controller {
         }
         let (content, given_up) = self.rollout.ground(self.register.view());
         if given_up.is_none() {
-            let hint = "`control rollout hurry`, `control drain MEMBER --cancel`, or `control replace` with another member";
+            let hint = "`control rollout hurry`, `control drain MEMBER --cancel`, `control scale CLUSTER --cancel`, or `control replace` with another member";
             return refusal(
                 409,
                 &format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::health::SlotMember;
-use fleet::{FleetContent, GenerationNumber, Replacement};
+use fleet::{FleetContent, GenerationNumber, MemberId, Replacement};
 
 use crate::controller::Controller;
 use crate::controller::observing::member_facts::MemberFacts;
@@ -11,6 +11,7 @@ use crate::controller::slots::drains::SavedSlot;
 use crate::controller::slots::freezes::frozen_by;
 use crate::register::TRANSACTION_LEN_MAX;
 use crate::service::authorise::ControlVerb;
+use crate::service::turn::SweepOrder;
 
 /// How long a lost member waits for a rollout that is going on. A slot change has come to its end by then.
 pub(crate) const HEAL_WAIT_MS: u64 = 15_000;
@@ -163,15 +164,18 @@ impl Controller {
         notes
     }
 
-    /// Lets the drain go on. `emptying` are the members that were emptied before this pass.
-    fn advance_drain(&mut self, emptying: &BTreeMap<fleet::MemberId, u64>) {
+    /// Lets the drain or the resize go on, given the members that were emptied and swept before this pass.
+    fn advance_drain(
+        &mut self,
+        (emptying, sweeping): &(BTreeMap<MemberId, u64>, BTreeMap<MemberId, SweepOrder>),
+    ) {
         let view = self.register.view();
         let facts = MemberFacts::new(view, &self.agents, &self.probes, &self.health, self.now);
         let step = self.drains.advance(facts, &self.rollout, self.register.away());
-        self.orders.if_so(self.drains.emptying() != emptying);
+        self.orders.if_so(self.drains.emptying() != emptying || self.drains.sweeping() != sweeping);
         // The first controller by name does it, and another one when that is away.
         let Some(step) = step.filter(|_| self.peers.waits_ms(self.now) == 0) else { return };
-        if let Err(why) = self.publish_unasked(ControlVerb::Drain, &step.reason, step.content) {
+        if let Err(why) = self.publish_unasked(step.verb, &step.reason, step.content) {
             self.drains.keep_line(self.register.view(), format!("{} waits: {why}", step.what));
         }
     }

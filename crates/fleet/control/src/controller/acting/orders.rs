@@ -96,9 +96,11 @@ impl Controller {
                 None if is_emptied || keep_empty => facts.flushes_wanted(&one.member),
                 None => 0,
             };
+            let sweep = self.drains.sweeping().get(&one.member).cloned();
             let cluster_file = self.cluster_files.file_of(one, view);
-            let has_order = is_known && (flushes > 0 || cluster_file.is_some());
-            has_order.then(|| MemberOrder { member: one.member.clone(), flushes, keep_empty, cluster_file })
+            let has_order = is_known && (flushes > 0 || sweep.is_some() || cluster_file.is_some());
+            let member = one.member.clone();
+            has_order.then(|| MemberOrder { member, flushes, keep_empty, sweep, cluster_file })
         });
         orders.collect()
     }

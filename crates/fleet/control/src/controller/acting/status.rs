@@ -13,6 +13,7 @@ use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
+use crate::controller::slots::resizes::resize_json;
 use crate::service::turn::{ProcessReport, TextReport};
 
 /// Routers that are named because they are behind.
@@ -41,6 +42,7 @@ impl Controller {
             "frozen": view.frozen(),
             "quarantine": self.health.held().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
             "drain": drain_json(view),
+            "resize": resize_json(view),
             "health": notes,
             "members": members,
             "routers": routers,

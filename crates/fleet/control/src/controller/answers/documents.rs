@@ -11,7 +11,8 @@ use stdx::words::counted;
 
 use super::replies::{document, refusal};
 use crate::controller::register_mirror::FleetView;
-use crate::controller::slots::drains::phase_words;
+use crate::controller::slots::drains::phase_words as drain_words;
+use crate::controller::slots::resizes::{phase_words, what};
 use crate::routers::route_check::{CheckedRoutes, KEYS_SAMPLED};
 
 /// The generations that are kept, the newest first.
@@ -158,6 +159,10 @@ pub(crate) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
                 steps.push(format!("cluster {name}: the warm-up of {} {word}", after.member));
             }
         }
+        if let Some(resize) = cluster.resize.as_ref().filter(|resize| before.resize.as_ref() != Some(*resize))
+        {
+            steps.push(format!("cluster {name}: {}: {}", what(name, resize), phase_words(resize.phase)));
+        }
         for slot in cluster.slots.iter().skip(before.slots.len()) {
             steps.push(format!("cluster {name}: slot {} is added, {} takes it", slot.id, slot.member));
         }
@@ -189,7 +194,7 @@ fn drain_step(cluster: &ClusterName, before: &SlotRecord, after: &SlotRecord) ->
         return None;
     }
     let words = match (&after.drain, after.drained()) {
-        (Some(drain), Some((old, new))) => phase_words(drain.phase, old, new),
+        (Some(drain), Some((old, new))) => drain_words(drain.phase, old, new),
         _ => format!("{} alone has it", after.member),
     };
     Some(format!("cluster {cluster}: the drain of slot {}: {words}", after.id))

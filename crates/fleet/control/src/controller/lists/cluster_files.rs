@@ -75,7 +75,7 @@ impl ClusterFiles {
 
 /// The text of a cluster's file, if servers accept it.
 fn text(number: GenerationNumber, cluster: &ClusterRecord) -> Result<String, String> {
-    let lines = cluster.slots.iter().map(|slot| line(&slot.address));
+    let lines = cluster.read_slots().iter().map(|slot| line(&slot.address));
     let text = format!("{number}\n{}", lines.collect::<String>());
     DiscoveryList::parse(text.as_bytes()).map(|_| text).map_err(|error| error.to_string())
 }
@@ -109,6 +109,7 @@ mod tests {
             pool: Default::default(),
             gutter: None,
             warm_up: None,
+            resize: None,
             slots: slots.collect(),
         }
     }

@@ -11,7 +11,7 @@ use crate::controller::slots::freezes::frozen_scope_of;
 use crate::service::questions::{ChangeQuestion, DrainQuestion};
 
 /// Attributes of a pool with which the places of its servers in a router are not those of its slots.
-const MOVES_SERVERS: [&str; 2] = ["additional_fanout", "inherit"];
+pub(super) const MOVES_SERVERS: [&str; 2] = ["additional_fanout", "inherit"];
 
 impl Planner<'_> {
     /// A change that must wait for a drain to end, because routers have its phases: the refusal.

@@ -9,9 +9,11 @@
 
 use admin::api::ApiReply;
 use fleet::{
-    FleetContent, FleetPlan, FleetPlanInput, GenerationNumber, MemberId, Replacement, SlotChanges,
-    change_slots,
+    ClusterName, FleetContent, FleetPlan, FleetPlanInput, GenerationNumber, MemberId, Replacement,
+    SlotChanges, change_slots,
 };
+
+use stdx::words::counted;
 
 use super::{PlannedChange, Planner};
 use crate::controller::answers::documents::differences;
@@ -104,8 +106,12 @@ impl Planner<'_> {
             return Err(refusal(404, &format!("there is no generation {number}; kept are {kept}")));
         };
         // Of a drain that was going on then, the member that was read is left.
-        let earlier = earlier.content.clone().without_drain();
+        let earlier = earlier.content.clone().without_drain().without_resize();
         let current = self.facts.view().content();
+        // Keys would move at once, to servers that may have old values of them.
+        let resized: Vec<_> = current.resized_in(&earlier).cloned().collect();
+        let kept = resized.iter().map(|name| keeps_size(name, &earlier, &current)).collect::<Vec<_>>();
+        let earlier = resized.iter().fold(earlier, |earlier, name| current.beside_resize(&earlier, name));
         let left = left(&earlier, &current);
         let content = earlier.with_members_of(&current);
         let by_hand = |(now, then): &(MemberId, MemberId)| format!("`control replace {now} --by {then}`");
@@ -130,6 +136,7 @@ impl Planner<'_> {
         self.refuse_unfit(&content, &current)?;
         let mut steps = differences(&current, &content);
         steps.extend(left.iter().map(|one| format!("{} keeps its slot: {} moves it", one.0, by_hand(one))));
+        steps.extend(kept);
         Ok(PlannedChange { plan: FleetPlan { content, steps }, ..PlannedChange::default() })
     }
 
@@ -155,6 +162,13 @@ impl Planner<'_> {
             ),
         ))
     }
+}
+
+/// A cluster that has another number of slots now than then.
+fn keeps_size(name: &ClusterName, then: &FleetContent, now: &FleetContent) -> String {
+    let slots = |content: &FleetContent| content.cluster(name).map_or(0, |cluster| cluster.slots.len());
+    let (now, then) = (counted(slots(now), "slot"), slots(then));
+    format!("cluster {name} keeps its {now}: `control scale {name} {then}` gives it those that it had")
 }
 
 /// Slots of two contents with other members: the one now, and the one then.

@@ -17,6 +17,8 @@ use crate::register::{RegisterEntry, RegisterError, Revision};
 #[derive(Clone, Debug)]
 pub(crate) struct FleetView {
     policy: Option<FleetPolicy>,
+    /// As it was given.
+    policy_text: Option<String>,
     policy_revision: Revision,
     inventory: Inventory,
     target: Option<TargetRecord>,
@@ -36,6 +38,7 @@ pub(crate) struct FleetView {
 /// What the register has now, and of generations those that were not known.
 struct NewsOfView {
     policy: Option<FleetPolicy>,
+    policy_text: Option<String>,
     policy_revision: Revision,
     inventory: Inventory,
     target: Option<TargetRecord>,
@@ -46,6 +49,7 @@ impl FleetView {
     fn empty() -> FleetView {
         FleetView {
             policy: None,
+            policy_text: None,
             policy_revision: Revision::ABSENT,
             inventory: Inventory::default(),
             target: None,
@@ -96,7 +100,8 @@ impl FleetView {
         (self.settled, self.frozen) = (settled, frozen);
         (self.condemned, self.quarantine) = (condemned, quarantine);
         (self.router_lists, self.gone) = (router_lists, gone);
-        (self.policy, self.policy_revision) = (news.policy, news.policy_revision);
+        (self.policy, self.policy_text) = (news.policy, news.policy_text);
+        self.policy_revision = news.policy_revision;
         let has_new_members = self.inventory != news.inventory;
         (self.inventory, self.target) = (news.inventory, news.target);
         news.generations.into_iter().for_each(|generation| self.add(generation));
@@ -106,8 +111,8 @@ impl FleetView {
     fn news(&self, decisions: &FleetDecisions) -> Result<NewsOfView, RegisterError> {
         // The target first: what it names is there.
         let target = decisions.target()?;
-        let (policy, policy_revision) = decisions.policy()?;
-        let policy = policy.map(|text| FleetPolicy::parse(&text)).transpose();
+        let (policy_text, policy_revision) = decisions.policy()?;
+        let policy = policy_text.as_deref().map(FleetPolicy::parse).transpose();
         let policy = policy.map_err(|error| RegisterError::Answer(format!("its policy: {error}")))?;
         let members: Result<Vec<FleetMember>, RegisterError> =
             decisions.members()?.iter().map(member).collect();
@@ -118,7 +123,7 @@ impl FleetView {
             Some(target) if self.generations.is_empty() => all_generations(decisions, target.number)?,
             Some(target) => self.unknown_generations(decisions, target.number)?,
         };
-        Ok(NewsOfView { policy, policy_revision, inventory, target, generations })
+        Ok(NewsOfView { policy, policy_text, policy_revision, inventory, target, generations })
     }
 
     /// The target and those before it, back to the first one that is known, the oldest first.
@@ -139,6 +144,11 @@ impl FleetView {
         }
         found.reverse();
         Ok(found)
+    }
+
+    /// The policy in force, as it was given.
+    pub(crate) fn policy_text(&self) -> Option<&str> {
+        self.policy_text.as_deref()
     }
 
     /// The generation in force.

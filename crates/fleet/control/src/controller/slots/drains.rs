@@ -16,19 +16,23 @@ use serde_json::{Value, json};
 use stdx::clock::Now;
 
 use super::freezes::frozen_scope_of;
+use super::resizes::{self, ResizePass, Resizes};
 use super::warm_ups::sum;
 use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::register_mirror::FleetView;
 use crate::controller::rollout::published::published;
 use crate::controller::rollout::target_rollout::{ALL_HEARD_MS, TargetRollout};
+use crate::service::authorise::ControlVerb;
+use crate::service::turn::SweepOrder;
 
 /// A new member that is not read yet and does not answer for this long is given up: nothing is lost with it.
 const NEW_LOST_AFTER_MS: u64 = 10_000;
 /// The host of an old member is gone if it does not answer for this long and its agent does not say that it runs.
 const OLD_GONE_AFTER_MS: u64 = 30_000;
 
-/// The drain of the generation in force, if it has one.
+/// The drain or the resize of the generation in force, if it has one: there is one of them at a time.
 pub(crate) struct Drains {
+    resizes: Resizes,
     /// The phase that is going on.
     phase: Option<DrainWatch>,
     /// Where it was at the last pass, for people, and in which generation.
@@ -59,8 +63,10 @@ struct DrainedSlot {
     new: MemberId,
 }
 
-/// The next generation of a drain.
+/// The next generation of a drain or a resize.
 pub(crate) struct DrainStep {
+    /// What it is for the audit log.
+    pub(crate) verb: ControlVerb,
     /// Which drain.
     pub(crate) what: String,
     pub(crate) reason: String,
@@ -92,14 +98,21 @@ impl Drains {
     /// Those of a controller that begins. If a drain began before it, no phase ends before all agents were heard: it knows the
     /// routers to wait for from them.
     pub(crate) fn new(view: &FleetView, now: Now) -> Drains {
-        let wait_ms = if DrainedSlot::of(view).is_some() { ALL_HEARD_MS } else { 0 };
+        let is_resizing = view.current().is_some_and(|current| current.content.resizing().is_some());
+        let wait_ms = if is_resizing || DrainedSlot::of(view).is_some() { ALL_HEARD_MS } else { 0 };
         let after = Now::at_ms(now.ms() + wait_ms);
-        Drains { phase: None, line: None, after, emptying: BTreeMap::new() }
+        let resizes = Resizes::default();
+        Drains { resizes, phase: None, line: None, after, emptying: BTreeMap::new() }
     }
 
-    /// Begins a pass, which finds anew who is emptied. Returns who was.
-    pub(crate) fn begin_pass(&mut self) -> BTreeMap<MemberId, u64> {
-        std::mem::take(&mut self.emptying)
+    /// Begins a pass, which finds anew who is emptied or swept. Returns who was.
+    pub(crate) fn begin_pass(&mut self) -> (BTreeMap<MemberId, u64>, BTreeMap<MemberId, SweepOrder>) {
+        (std::mem::take(&mut self.emptying), self.resizes.begin_pass())
+    }
+
+    /// Members of a resized cluster that are swept, and by which order.
+    pub(crate) fn sweeping(&self) -> &BTreeMap<MemberId, SweepOrder> {
+        self.resizes.sweeping()
     }
 
     /// Members of a drained slot that are emptied, and by which order.
@@ -115,6 +128,11 @@ impl Drains {
         away: Option<&str>,
     ) -> Option<DrainStep> {
         self.line = None;
+        let pass = ResizePass { facts, rollout, away, after: self.after };
+        if let Some(step) = self.resizes.step(&pass, &mut self.emptying) {
+            self.phase = None;
+            return step.map_err(|line| self.keep_line(facts.view(), line)).ok();
+        }
         let Some(drained) = DrainedSlot::of(facts.view()) else {
             self.phase = None;
             return None;
@@ -144,14 +162,17 @@ impl Drains {
         }
         self.watch_phase(facts, drained);
         let next = self.next_of(facts, rollout, drained).map_err(|note| format!("{what}: {note}"));
-        next.map(|(reason, content)| DrainStep { what, reason, content })
+        next.map(|(reason, content)| DrainStep { verb: ControlVerb::Drain, what, reason, content })
     }
 
     /// Where the drain is, for people. There is a line as long as there is a drain: who waits for its end, as the pages say, must not take the
     /// moment between a phase's generation and the next pass for it.
     pub(crate) fn line(&self, view: &FleetView) -> Option<String> {
-        let drained = DrainedSlot::of(view)?;
         let kept = self.line.as_ref().filter(|(generation, _)| Some(*generation) == view.target());
+        if let Some(line) = resizes::line(view) {
+            return Some(kept.map_or(line, |(_, kept)| kept.clone()));
+        }
+        let drained = DrainedSlot::of(view)?;
         Some(kept.map_or_else(
             || format!("{}: {}", drained.what(), phase_words(drained.phase, &drained.old, &drained.new)),
             |(_, line)| line.clone(),
@@ -309,6 +330,7 @@ impl Drains {
 
     /// A router's process is gone, as its agent says.
     pub(crate) fn leave(&mut self, router: RouterId, now: Now) {
+        self.resizes.leave(router.clone(), now);
         if let Some(watch) = &mut self.phase {
             watch.machine.on(DrainEvent::Left { router }, now);
         }
@@ -480,7 +502,7 @@ mod tests {
         let content =
             drains.save_one(scene.facts(0), &lost).expect("it answers").content.expect("it is empty");
         assert_eq!(content.clusters[0].slots[0].member.as_str(), "m3");
-        assert_eq!(drains.begin_pass().len(), 1);
+        assert_eq!(drains.begin_pass().0.len(), 1);
         assert!(drains.emptying().is_empty());
     }
 }

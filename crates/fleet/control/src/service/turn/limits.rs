@@ -60,6 +60,8 @@ impl TurnReport {
         twice(&mut names)?;
         let mut names: Vec<&str> = self.routers.iter().map(|one| one.router.as_str()).collect();
         twice(&mut names)?;
+        let sweeps = self.members.iter_mut().filter_map(|member| member.sweep.as_mut());
+        sweeps.flat_map(|sweep| &mut sweep.trouble).for_each(shorten);
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);

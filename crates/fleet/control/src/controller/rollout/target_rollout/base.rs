@@ -5,7 +5,7 @@
 //! and routers that have more keep what they have.
 
 use fleet::rollout::{HaltEvidence, LayeredRollout, RolloutLane, RolloutState};
-use fleet::{FleetContent, Generation, GenerationNumber, gone_back_to};
+use fleet::{ClusterRecord, FleetContent, Generation, GenerationNumber, gone_back_to};
 
 use super::TargetRollout;
 use crate::controller::register_mirror::FleetView;
@@ -157,6 +157,12 @@ impl TargetRollout {
     }
 }
 
+/// A phase of a resize, as a drain's: routers that have either text read what is the same, and send deletes to both owners.
+fn is_resize_step(old: &ClusterRecord, new: &ClusterRecord) -> bool {
+    let is_one = old.name == new.name && (&old.gutter, &old.warm_up) == (&new.gutter, &new.warm_up);
+    is_one && (old.resize.is_some() || new.resize.is_some())
+}
+
 /// How carefully a generation goes out. Where there was nothing, there is nothing to break.
 pub(crate) fn lane(old: &FleetContent, new: &FleetContent) -> RolloutLane {
     if old.views.is_empty() {
@@ -169,6 +175,7 @@ pub(crate) fn lane(old: &FleetContent, new: &FleetContent) -> RolloutLane {
                 && old.pool == new.pool
                 && (&old.gutter, &old.warm_up) == (&new.gutter, &new.warm_up)
                 && old.slots.len() == new.slots.len()
+                || is_resize_step(old, new)
         });
     if is_same_shape { RolloutLane::SlotChange } else { RolloutLane::Routes }
 }
