@@ -162,6 +162,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
     };
     let servers = settings.servers.iter().map(|server| AgentServer {
         member: server.name.parse().expect("a word and a number are a name"),
+        metrics: None,
         place: PeerPlace { address: server.address.to_string(), tls: settings.tls.clone() },
         process: look(&server.pid),
         cluster_file: None,
@@ -169,6 +170,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
     let router = AgentRouter {
         router: ROUTER.parse().expect("a word is a name"),
         view: VIEW.parse().expect("a word is a name"),
+        metrics: None,
         file: configuration(settings.place),
         first_text: None,
         place: PeerPlace { address: format!("unix:{}", router_socket(settings.place).display()), tls: None },

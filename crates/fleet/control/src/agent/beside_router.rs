@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleet::figures::{RouterPageTally, RouterTally};
 use fleet::probation::{
     AgentAction, AgentReport, GivenText, LostServer, Probation, RouterCounts, RouterObservation,
 };
@@ -12,6 +13,7 @@ use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use super::cluster_file::{ClusterFile, HeldText};
+use super::pages::PageTally;
 use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
 use crate::routers::router_client::{RouterClient, digest_of};
@@ -54,11 +56,18 @@ pub(super) struct BesideRouter {
     /// Why the text of the last order is not kept: no look at the router mends it, only an order with a text that is.
     order_trouble: Option<String>,
     list: Option<ClusterFile>,
+    page: Option<PageTally<RouterPageTally>>,
+    /// By its last answer; none before the first.
+    figures: Option<RouterTally>,
 }
 
 impl BesideRouter {
     /// With what was kept.
-    pub(super) fn new(router: AgentRouter, store: AgentStore) -> Result<BesideRouter, AgentStateError> {
+    pub(super) fn new(
+        router: AgentRouter,
+        page: Option<PageTally<RouterPageTally>>,
+        store: AgentStore,
+    ) -> Result<BesideRouter, AgentStateError> {
         let kept: Option<Probation> = store.load(&name(&router.router))?;
         let file = RouterFile::new(&router.file);
         let begun = kept.as_ref().and_then(Probation::good).map(|good| &good.digest);
@@ -94,6 +103,8 @@ impl BesideRouter {
             trouble: None,
             order_trouble: None,
             list,
+            page,
+            figures: None,
         })
     }
 
@@ -125,6 +136,7 @@ impl BesideRouter {
             trouble: self.order_trouble.clone().or_else(|| self.trouble.clone()),
             client_address: self.router.client_address.clone(),
             has_cluster_file: self.list.is_some(),
+            figures: self.figures.clone().map(Box::new),
         }
     }
 
@@ -191,6 +203,7 @@ impl BesideRouter {
         };
         self.loaded = process.and_then(|_| self.client.loaded().ok());
         let counts = self.loaded.as_ref().and_then(|_| self.client.counts().ok());
+        self.note_figures(counts, process, now);
         self.note_traffic(counts);
         self.note_asked(now);
         let file = match self.file.read() {
@@ -205,6 +218,16 @@ impl BesideRouter {
         let seen = RouterObservation { process, loaded, file, counts, lost };
         let actions = self.probation.on_observation(seen, now);
         self.carry_out(actions, say);
+    }
+
+    fn note_figures(&mut self, counts: Option<RouterCounts>, pid: Option<u64>, now: Now) {
+        if let Some(RouterCounts { requests, errors, .. }) = counts {
+            let (requests, errors) = (Some(requests), Some(errors));
+            self.figures = Some(RouterTally { at_ms: now.ms(), pid, requests, errors, page: None });
+        }
+        if let Some(figures) = &mut self.figures {
+            figures.page = self.page.as_ref().and_then(PageTally::last);
+        }
     }
 
     /// Our own questions are not requests of this kind.
@@ -357,6 +380,7 @@ mod tests {
         let router = AgentRouter {
             router: "r1".parse().expect("a name"),
             view: "main".parse().expect("a name"),
+            metrics: None,
             file: folder.join("route.json"),
             first_text: Some(FIRST.to_owned()),
             place: PeerPlace { address: format!("unix:{}", folder.join("none.sock").display()), tls: None },
@@ -365,7 +389,7 @@ mod tests {
             cluster_file: None,
         };
         let store = AgentStore::open(&folder.join("agent")).expect("a store");
-        BesideRouter::new(router, store).expect("it begins")
+        BesideRouter::new(router, None, store).expect("it begins")
     }
 
     #[test]

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use fleet::MemberId;
+use fleet::figures::{ServerPageTally, ServerTally};
 use serde::{Deserialize, Serialize};
 
 use super::cluster_file::{ClusterFile, HeldText};
+use super::pages::PageTally;
+use super::server_stats::tally_in;
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
 use crate::service::turn::{MemberOrder, MemberReport, ProcessReport};
@@ -24,8 +28,9 @@ pub(super) struct BesideServer {
     server: AgentServer,
     store: AgentStore,
     kept: Kept,
-    hits: u64,
-    misses: u64,
+    page: Option<PageTally<ServerPageTally>>,
+    /// By its last answer; none before the first.
+    figures: Option<ServerTally>,
     file: Option<ClusterFile>,
 }
 
@@ -39,10 +44,14 @@ struct Kept {
 
 impl BesideServer {
     /// With what was kept.
-    pub(super) fn new(server: AgentServer, store: AgentStore) -> Result<BesideServer, AgentStateError> {
+    pub(super) fn new(
+        server: AgentServer,
+        page: Option<PageTally<ServerPageTally>>,
+        store: AgentStore,
+    ) -> Result<BesideServer, AgentStateError> {
         let kept = store.load(&name(&server.member))?.unwrap_or_default();
         let file = server.cluster_file.clone().map(ClusterFile::new);
-        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file })
+        Ok(BesideServer { server, store, kept, page, figures: None, file })
     }
 
     pub(super) fn id(&self) -> &MemberId {
@@ -55,24 +64,23 @@ impl BesideServer {
     }
 
     /// Looks at the server.
-    pub(super) fn look(&mut self) -> MemberReport {
+    pub(super) fn look(&mut self, now: Now) -> MemberReport {
         let process = (self.server.process)();
         if matches!(process, ProcessReport::Running { .. })
             && let Ok(answer) = self.ask(b"stats\r\n", |answer| answer.ends_with(b"END\r\n"))
         {
-            let count = |name: &str| {
-                let text = String::from_utf8_lossy(&answer);
-                let line = text
-                    .lines()
-                    .find_map(|line| line.strip_prefix("STAT ")?.strip_prefix(name)?.strip_prefix(' '));
-                line.and_then(|value| value.trim().parse().ok())
-            };
-            (self.hits, self.misses) = (count("get_hits").unwrap_or(0), count("get_misses").unwrap_or(0));
+            self.figures = Some(tally_in(&answer, now.ms()));
+        }
+        if let Some(figures) = &mut self.figures {
+            figures.page = self.page.as_ref().and_then(PageTally::last);
         }
         let member = self.server.member.clone();
         let Kept { flushes, is_kept_empty } = self.kept;
-        let (hits, misses, has_cluster_file) = (self.hits, self.misses, self.file.is_some());
-        MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file }
+        let has_cluster_file = self.file.is_some();
+        let count = |of: fn(&ServerTally) -> Option<u64>| self.figures.as_ref().and_then(of).unwrap_or(0);
+        let (hits, misses) = (count(|tally| tally.hits), count(|tally| tally.misses));
+        let figures = self.figures.clone().map(Box::new);
+        MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file, figures }
     }
 
     /// Carries out an order, with the text of the cluster's file if there is one.

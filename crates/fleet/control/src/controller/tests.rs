@@ -2,6 +2,7 @@
 
 mod adopting;
 mod drain;
+mod figures;
 mod gone;
 mod joining;
 mod learnt;
@@ -209,6 +210,7 @@ impl FakeAgent {
             trouble: None,
             client_address: None,
             has_cluster_file: false,
+            figures: None,
         };
         let member = MemberReport {
             member: format!("m{number}").parse().expect("a name"),
@@ -218,6 +220,7 @@ impl FakeAgent {
             hits: 0,
             misses: 0,
             has_cluster_file: true,
+            figures: None,
         };
         let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");

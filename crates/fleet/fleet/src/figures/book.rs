@@ -76,8 +76,8 @@ struct PoolBase {
 /// All figures.
 #[derive(Default)]
 pub struct FigureBook {
-    servers: BTreeMap<MemberId, Track<ServerTally>>,
-    routers: BTreeMap<RouterId, RouterTrack>,
+    servers: BTreeMap<MemberId, Box<Track<ServerTally>>>,
+    routers: BTreeMap<RouterId, Box<RouterTrack>>,
     levels: ServiceLevels,
     clusters: BTreeMap<ClusterName, ClusterCounts>,
     shadows: BTreeMap<ViewName, ShadowCompared>,
@@ -116,7 +116,7 @@ impl FigureBook {
         let point = FigurePoint::of_server(second(heard.now), &rates);
         match self.servers.get_mut(member) {
             Some(track) => track.pass(point, tally, heard),
-            None => drop(self.servers.insert(member.clone(), Track::new(point, tally, heard))),
+            None => drop(self.servers.insert(member.clone(), Box::new(Track::new(point, tally, heard)))),
         }
         true
     }
@@ -166,9 +166,11 @@ impl FigureBook {
                 router.track.pass(point, tally, heard);
                 router
             }
-            None => {
-                RouterTrack { track: Track::new(point, tally, heard), view: view.clone(), pools: Vec::new() }
-            }
+            None => Box::new(RouterTrack {
+                track: Track::new(point, tally, heard),
+                view: view.clone(),
+                pools: Vec::new(),
+            }),
         };
         // Its counters are another process's, or about another view.
         if page_passed.is_none() || track.view != *view {

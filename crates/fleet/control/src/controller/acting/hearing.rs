@@ -18,16 +18,18 @@ use crate::service::turn::TurnReport;
 impl Controller {
     /// Takes a turn, which another controller has passed on if it is not direct. One that was overtaken by a later one of
     /// the same agent says nothing new.
-    pub(crate) fn on_turn(&mut self, report: TurnReport, is_direct: bool) {
-        let host = report.host.clone();
+    pub(crate) fn on_turn(&mut self, mut report: TurnReport, is_direct: bool) {
+        let (host, figures) = (report.host.clone(), report.take_figures());
         let Some(taken) = self.agents.take(report, is_direct, self.now) else { return };
         let Some(record) = self.agents.get(&host) else { return };
         if is_direct {
-            self.peers.pass_on(record.report());
+            self.peers.pass_on(record.report(), &figures);
         } else if taken.was_direct {
             self.seats.remove(&host);
         }
+        self.figures.hear(figures, record.report(), self.register.view(), self.now);
         for router in taken.left {
+            self.figures.forget_router(&router);
             self.drains.leave(router.clone(), self.now);
             self.rollout.leave(router, self.now);
         }
@@ -145,6 +147,7 @@ impl Controller {
         for (host, routers) in hosts {
             self.seats.remove(&host);
             for router in routers {
+                self.figures.forget_router(&router);
                 self.rollout.leave(router, self.now);
             }
         }

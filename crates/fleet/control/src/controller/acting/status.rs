@@ -8,11 +8,13 @@ use fleet::rollout::{RolloutLane, RolloutState};
 use serde_json::{Value, json};
 use stdx::clock::Now;
 
-use crate::controller::Controller;
+use crate::controller::answers::figures::FiguresSource;
 use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
+use crate::controller::{Controller, answers};
+use crate::service::questions::FiguresQuestion;
 use crate::service::turn::{ProcessReport, TextReport};
 
 /// Routers that are named because they are behind.
@@ -46,6 +48,13 @@ impl Controller {
             "routers": routers,
         });
         document(text, json)
+    }
+
+    /// Figures of members, and service levels.
+    pub(crate) fn figures_document(&self, question: &FiguresQuestion) -> ApiReply {
+        let (agents, figures, now, unix_s) = (&self.agents, &self.figures, self.now, self.unix_s);
+        let source = FiguresSource { view: self.register.view(), agents, figures, now, unix_s };
+        answers::figures::figures(&source, question)
     }
 
     /// What is in force, and what is not as it should be.
@@ -138,6 +147,7 @@ impl Controller {
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "state_code": code.word(), "is_held": member.is_held,
             "probe_us": probe_us, "since_unix": probe_since, "pid": pid, "next": next,
+            "figures": self.figures.brief(id, self.now),
             "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
         })
     }
