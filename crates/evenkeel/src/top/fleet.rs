@@ -166,19 +166,19 @@ struct Row<'d> {
 type Table<'d> = (&'static str, Vec<Row<'d>>, &'static [Column]);
 
 /// Views and pools, routers, servers. Those with most requests come first, and of routers those with errors.
-fn tables(document: &Value) -> [Table<'_>; 3] {
+fn tables<'d>(document: &'d Value) -> [Table<'d>; 3] {
     let all = |kind: &str| document[kind].as_array().map(Vec::as_slice).unwrap_or_default().iter();
     let levels = all("levels").map(|level| {
         let view = level["view"].as_str().unwrap_or_default();
         let name = level["pool"].as_str().map_or(view.to_owned(), |pool| format!("{view}/{pool}"));
         Row { name, fields: level }
     });
-    let latest = |kind: &str| -> Vec<Row<'_>> {
-        let row = |row| {
+    let latest = |kind: &str| -> Vec<Row<'d>> {
+        let row = |row: &'d Value| {
             let fields = Value::as_array(&row["points"])?.last()?;
             Some(Row { name: row["id"].as_str()?.to_owned(), fields })
         };
-        let mut rows: Vec<Row<'_>> = all(kind).filter_map(row).collect();
+        let mut rows: Vec<Row<'d>> = all(kind).filter_map(row).collect();
         let order = |row: &Row<'_>| {
             let figure = |name: &str| row.fields[name].as_f64().unwrap_or(0.0);
             (figure("errors_per_s"), figure("requests_per_s"))

@@ -213,7 +213,7 @@ impl Agent {
         for router in &mut self.routers {
             router.look(now, &*self.say);
         }
-        let members: Vec<_> = self.servers.iter_mut().map(|server| server.look(now)).collect();
+        let members: Vec<_> = self.servers.iter_mut().map(|server| server.look(now, &*self.say)).collect();
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // Hits and misses are figures, not news.

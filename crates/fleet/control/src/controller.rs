@@ -61,7 +61,6 @@ use lists::cluster_files::ClusterFiles;
 use lists::router_lists::RouterLists;
 use log::ControllerLog;
 use observing::agents::Agents;
-use observing::member_figures::MemberFigures;
 use observing::peers::Peers;
 use observing::probes::MemberProbes;
 use register_mirror::RegisterMirror;
@@ -90,7 +89,6 @@ pub struct Controller {
     signing: Signing,
     agents: Agents,
     probes: MemberProbes,
-    figures: MemberFigures,
     peers: Peers,
     health: MemberHealth,
     rollout: TargetRollout,
@@ -127,7 +125,6 @@ impl Controller {
             signing: Signing::default(),
             agents: Agents::new(now),
             probes: MemberProbes::default(),
-            figures: MemberFigures::default(),
             peers: Peers::new(settings.host.clone()),
             health: MemberHealth::new(settings.health.clone(), prober, now)?,
             rollout: TargetRollout::new(settings.rollout.clone(), now),
@@ -203,7 +200,7 @@ impl Controller {
         }
         self.seats.set_without_register(self.register.away().is_some());
         self.find_silent();
-        self.figures.forget_old(self.register.view(), self.now);
+        self.agents.forget_old_figures(self.register.view(), self.now);
         self.orders.if_so(self.agents.find_oldest_read());
         self.advance_rollout();
         self.publish_forgotten();

@@ -13,7 +13,7 @@ use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use super::cluster_file::{ClusterFile, HeldText};
-use super::pages::PageTally;
+use super::pages::{PageTally, is_foreign};
 use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
 use crate::routers::router_client::{RouterClient, digest_of};
@@ -56,9 +56,15 @@ pub(super) struct BesideRouter {
     /// Why the text of the last order is not kept: no look at the router mends it, only an order with a text that is.
     order_trouble: Option<String>,
     list: Option<ClusterFile>,
+    figures: FiguresBeside,
+}
+
+/// What is read of its figures.
+struct FiguresBeside {
     page: Option<PageTally<RouterPageTally>>,
+    has_foreign_page: bool,
     /// By its last answer; none before the first.
-    figures: Option<RouterTally>,
+    tally: Option<RouterTally>,
 }
 
 impl BesideRouter {
@@ -103,8 +109,7 @@ impl BesideRouter {
             trouble: None,
             order_trouble: None,
             list,
-            page,
-            figures: None,
+            figures: FiguresBeside { page, has_foreign_page: false, tally: None },
         })
     }
 
@@ -136,7 +141,7 @@ impl BesideRouter {
             trouble: self.order_trouble.clone().or_else(|| self.trouble.clone()),
             client_address: self.router.client_address.clone(),
             has_cluster_file: self.list.is_some(),
-            figures: self.figures.clone().map(Box::new),
+            figures: self.figures.tally.clone().map(Box::new),
         }
     }
 
@@ -203,7 +208,9 @@ impl BesideRouter {
         };
         self.loaded = process.and_then(|_| self.client.loaded().ok());
         let counts = self.loaded.as_ref().and_then(|_| self.client.counts().ok());
-        self.note_figures(counts, process, now);
+        if self.figures.note(counts, process, now) {
+            say(LogLevel::Warning, &format!("{}: its page is another process's", self.router.router));
+        }
         self.note_traffic(counts);
         self.note_asked(now);
         let file = match self.file.read() {
@@ -218,16 +225,6 @@ impl BesideRouter {
         let seen = RouterObservation { process, loaded, file, counts, lost };
         let actions = self.probation.on_observation(seen, now);
         self.carry_out(actions, say);
-    }
-
-    fn note_figures(&mut self, counts: Option<RouterCounts>, pid: Option<u64>, now: Now) {
-        if let Some(RouterCounts { requests, errors, .. }) = counts {
-            let (requests, errors) = (Some(requests), Some(errors));
-            self.figures = Some(RouterTally { at_ms: now.ms(), pid, requests, errors, page: None });
-        }
-        if let Some(figures) = &mut self.figures {
-            figures.page = self.page.as_ref().and_then(PageTally::last);
-        }
     }
 
     /// Our own questions are not requests of this kind.
@@ -343,6 +340,22 @@ impl BesideRouter {
             say(LogLevel::Warning, &format!("{}: {why}", self.router.router));
         }
         self.trouble = Some(why);
+    }
+}
+
+impl FiguresBeside {
+    /// Takes the router's answer, if there is one. Whether its page has become another process's.
+    fn note(&mut self, counts: Option<RouterCounts>, pid: Option<u64>, now: Now) -> bool {
+        if let Some(RouterCounts { requests, errors, .. }) = counts {
+            let (requests, errors) = (Some(requests), Some(errors));
+            self.tally = Some(RouterTally { at_ms: now.ms(), pid, requests, errors, page: None });
+        }
+        let Some(tally) = &mut self.tally else { return false };
+        let page = self.page.as_ref().and_then(PageTally::last);
+        let is_foreign = page.as_ref().is_some_and(|page| is_foreign(page.pid, pid));
+        tally.page = page.filter(|_| !is_foreign);
+        let was_foreign = std::mem::replace(&mut self.has_foreign_page, is_foreign);
+        is_foreign && !was_foreign
     }
 }
 

@@ -10,7 +10,7 @@ use fleet::figures::{ServerPageTally, ServerTally};
 use serde::{Deserialize, Serialize};
 
 use super::cluster_file::{ClusterFile, HeldText};
-use super::pages::PageTally;
+use super::pages::{PageTally, is_foreign};
 use super::server_stats::tally_in;
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
@@ -31,6 +31,7 @@ pub(super) struct BesideServer {
     page: Option<PageTally<ServerPageTally>>,
     /// By its last answer; none before the first.
     figures: Option<ServerTally>,
+    has_foreign_page: bool,
     file: Option<ClusterFile>,
 }
 
@@ -51,7 +52,7 @@ impl BesideServer {
     ) -> Result<BesideServer, AgentStateError> {
         let kept = store.load(&name(&server.member))?.unwrap_or_default();
         let file = server.cluster_file.clone().map(ClusterFile::new);
-        Ok(BesideServer { server, store, kept, page, figures: None, file })
+        Ok(BesideServer { server, store, kept, page, figures: None, has_foreign_page: false, file })
     }
 
     pub(super) fn id(&self) -> &MemberId {
@@ -64,7 +65,7 @@ impl BesideServer {
     }
 
     /// Looks at the server.
-    pub(super) fn look(&mut self, now: Now) -> MemberReport {
+    pub(super) fn look(&mut self, now: Now, say: &dyn Fn(LogLevel, &str)) -> MemberReport {
         let process = (self.server.process)();
         if matches!(process, ProcessReport::Running { .. })
             && let Ok(answer) = self.ask(b"stats\r\n", |answer| answer.ends_with(b"END\r\n"))
@@ -72,7 +73,13 @@ impl BesideServer {
             self.figures = Some(tally_in(&answer, now.ms()));
         }
         if let Some(figures) = &mut self.figures {
-            figures.page = self.page.as_ref().and_then(PageTally::last);
+            let (page, pid) = (self.page.as_ref().and_then(PageTally::last), figures.pid);
+            let is_foreign = page.as_ref().is_some_and(|page| is_foreign(page.pid, pid));
+            if is_foreign && !self.has_foreign_page {
+                say(LogLevel::Warning, &format!("{}: its page is another process's", self.server.member));
+            }
+            self.has_foreign_page = is_foreign;
+            figures.page = page.filter(|_| !is_foreign);
         }
         let member = self.server.member.clone();
         let Kept { flushes, is_kept_empty } = self.kept;

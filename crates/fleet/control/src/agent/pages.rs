@@ -76,6 +76,11 @@ pub(super) trait WatchedPage: Sized + Send + 'static {
     fn tally(&self, since: Option<&Self>, at_ms: u64) -> Self::Tally;
 }
 
+/// Whether a page is that of another process than the one beside it, as far as both are known: then its figures are none of it.
+pub(super) fn is_foreign(page: Option<u64>, beside: Option<u64>) -> bool {
+    page.zip(beside).is_some_and(|(page, beside)| page != beside)
+}
+
 /// The last tally of a page.
 pub(super) struct PageTally<T>(Arc<Mutex<Option<T>>>);
 

@@ -67,6 +67,9 @@ pub struct ServerTally {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerPageTally {
+    /// Its process, which does not travel: the agent compares it with that beside it.
+    #[serde(skip)]
+    pub pid: Option<u64>,
     /// When it was read, in milliseconds by the agent's clock: a page that does not answer any more keeps this.
     #[serde(rename = "at")]
     pub at_ms: u64,
@@ -112,6 +115,9 @@ pub struct RouterTally {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RouterPageTally {
+    /// Its process, which does not travel: the agent compares it with that beside it.
+    #[serde(skip)]
+    pub pid: Option<u64>,
     /// When it was read, in milliseconds by the agent's clock: a page that does not answer any more keeps this.
     #[serde(rename = "at")]
     pub at_ms: u64,
@@ -225,6 +231,7 @@ mod tests {
     /// A server of the largest kind, after a year.
     fn large_server() -> ServerTally {
         let page = ServerPageTally {
+            pid: None,
             at_ms: 31_536_000_000,
             uptime_ms: 31_536_000_000,
             ready_ms: Some(315_360_000_000),
@@ -256,6 +263,7 @@ mod tests {
     fn large_router(pools: usize) -> RouterTally {
         let count = Some(1_135_296_000_000);
         let page = RouterPageTally {
+            pid: None,
             at_ms: 31_536_000_000,
             uptime_ms: 31_536_000_000,
             timeouts: Some(35_296_000),

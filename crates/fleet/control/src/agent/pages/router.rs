@@ -15,6 +15,7 @@ const POOLS_MAX: usize = 256;
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::agent) struct RouterPage {
     uptime_us: u64,
+    pid: Option<u64>,
     route: RouteObject,
 }
 
@@ -65,6 +66,7 @@ impl WatchedPage for RouterPage {
         let pools = route.pools.iter().filter(|(name, _)| is_name(name)).take(POOLS_MAX);
         let pool = |counts: &PoolCounts| PoolTally::from([counts.requests, counts.errors, counts.timeouts]);
         RouterPageTally {
+            pid: self.pid,
             at_ms,
             uptime_ms: self.uptime_us / 1000,
             timeouts: route.timeouts,

@@ -13,11 +13,18 @@ use super::times::PageTimes;
 pub(in crate::agent) struct ServerPage {
     uptime_us: u64,
     #[serde(default)]
+    stats: StatsObject,
+    #[serde(default)]
     threads: BTreeMap<String, ThreadTime>,
     #[serde(default)]
     wait: PageTimes,
     #[serde(default)]
     service: BTreeMap<String, PageTimes>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct StatsObject {
+    pid: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -47,6 +54,7 @@ impl WatchedPage for ServerPage {
         let waits: Vec<u64> = workers.map(|(_, time)| time.wait_ns).collect();
         let service = |page: &ServerPage| page.service.get(CLASS).cloned().unwrap_or_default();
         ServerPageTally {
+            pid: self.stats.pid,
             at_ms,
             uptime_ms: self.uptime_us / 1000,
             ready_ms: (!waits.is_empty())

@@ -11,7 +11,7 @@ use super::*;
 fn server_page(seconds: u64) -> String {
     let gets = 100 * seconds;
     serde_json::json!({
-        "version": "9", "uptime_us": seconds * 1_000_000, "stats": {"cmd_get": gets},
+        "version": "9", "uptime_us": seconds * 1_000_000, "stats": {"cmd_get": gets, "pid": 4711},
         "threads": {"worker-0": {"run_ns": 5, "wait_ns": seconds * 250_000_000}, "worker-1": {"run_ns": 5, "wait_ns": 0},
             "admin": {"run_ns": 7, "wait_ns": 99_000_000_000_u64}},
         "service": {"get": {"count": gets, "buckets": [[8, gets - seconds], [64, seconds]]}, "set": {"buckets": []}},
@@ -25,6 +25,7 @@ fn a_servers_page_has_percentiles_since_the_one_before() {
     let [first, second] = [10, 15].map(|s| ServerPage::parse(server_page(s).as_bytes()).expect("a page"));
     let tally = second.tally(Some(&first), 7);
     let expected = ServerPageTally {
+        pid: Some(4711),
         at_ms: 7,
         uptime_ms: 15_000,
         ready_ms: Some(3750),

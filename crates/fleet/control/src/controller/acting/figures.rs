@@ -113,7 +113,7 @@ impl Controller {
             frozen_scopes: view.frozen().len() as u64,
             held: self.health.held().count() as u64,
             certificate_end_s: self.signing.certificate_end_s(),
-            requests: RequestSums::of(self.figures.book(), self.now),
+            requests: RequestSums::of(self.agents.figures().book(), self.now),
             decisions: self.trail.decided().clone(),
             audit_failures: self.trail.failures(),
         }

@@ -27,14 +27,13 @@ impl Controller {
         } else if taken.was_direct {
             self.seats.remove(&host);
         }
-        self.figures.hear(figures, record.report(), self.register.view(), self.now);
         for router in taken.left {
-            self.figures.forget_router(&router);
             self.drains.leave(router.clone(), self.now);
             self.rollout.leave(router, self.now);
         }
         self.health.hear(record.report(), self.register.view(), self.now);
         self.rollout.hear(record, self.register.target(), self.now);
+        self.agents.hear_figures(&host, figures, self.register.view(), self.now);
         self.give_orders(&host);
     }
 
@@ -147,7 +146,6 @@ impl Controller {
         for (host, routers) in hosts {
             self.seats.remove(&host);
             for router in routers {
-                self.figures.forget_router(&router);
                 self.rollout.leave(router, self.now);
             }
         }

@@ -52,8 +52,8 @@ impl Controller {
 
     /// Figures of members, and service levels.
     pub(crate) fn figures_document(&self, question: &FiguresQuestion) -> ApiReply {
-        let (agents, figures, now, unix_s) = (&self.agents, &self.figures, self.now, self.unix_s);
-        let source = FiguresSource { view: self.register.view(), agents, figures, now, unix_s };
+        let (agents, now, unix_s) = (&self.agents, self.now, self.unix_s);
+        let source = FiguresSource { view: self.register.view(), agents, now, unix_s };
         answers::figures::figures(&source, question)
     }
 
@@ -147,7 +147,7 @@ impl Controller {
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "state_code": code.word(), "is_held": member.is_held,
             "probe_us": probe_us, "since_unix": probe_since, "pid": pid, "next": next,
-            "figures": self.figures.brief(id, self.now),
+            "figures": self.agents.figures().brief(id, self.now),
             "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
         })
     }

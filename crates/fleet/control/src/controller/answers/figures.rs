@@ -11,19 +11,17 @@ use stdx::escape;
 
 use super::replies::refusal;
 use crate::controller::observing::agents::Agents;
-use crate::controller::observing::member_figures::MemberFigures;
 use crate::controller::register_mirror::FleetView;
 use crate::service::questions::FiguresQuestion;
 use crate::service::turn::RouterReport;
 
-/// Points of all members of a question that asks for more than the last: those of a cluster of the largest kind, for half an hour.
+/// Points of an answer to a question for more than the last ones: those of 128 members for half an hour, 5 MB of JSON.
 const POINTS_MAX: usize = 120 * 128;
 
 /// Where figures come from, and the moment.
 pub(crate) struct FiguresSource<'c> {
     pub(crate) view: &'c FleetView,
     pub(crate) agents: &'c Agents,
-    pub(crate) figures: &'c MemberFigures,
     pub(crate) now: Now,
     pub(crate) unix_s: i64,
 }
@@ -91,35 +89,28 @@ struct LevelFields<'c> {
 
 /// The answer to a question.
 pub(crate) fn figures(source: &FiguresSource<'_>, question: &FiguresQuestion) -> ApiReply {
-    let servers: Vec<ServerRow<'_>> = source
-        .view
-        .inventory()
-        .members()
-        .filter(|member| source.is_asked(question, member))
-        .filter_map(|member| source.server(question, member))
-        .collect();
-    let routers: Vec<RouterRow<'_>> = source
-        .agents
-        .iter()
-        .flat_map(|(host, record)| {
+    let members = || source.view.inventory().members().filter(|member| source.is_asked(question, member));
+    let named = || {
+        let all = source.agents.iter().flat_map(|(host, record)| {
             record.report().routers.iter().map(move |router| (host, &record.report().zone, router))
-        })
-        .filter(|(host, _, router)| question.names_router(host, router))
-        .filter_map(|(host, zone, router)| source.router(question, host, zone, router))
-        .collect();
-    if let Some(member) = &question.member
-        && servers.is_empty()
-        && routers.is_empty()
-    {
-        return refusal(404, &source.why_none(member));
-    }
-    let points = servers.iter().map(|row| row.points.len()).chain(routers.iter().map(|row| row.points.len()));
-    let points: usize = points.sum();
-    if question.since_unix.is_some() && points > POINTS_MAX {
-        let expected = format!("expected {POINTS_MAX} points at most, found {points}");
+        });
+        all.filter(|(host, _, router)| question.names_router(host, router))
+    };
+    if let Some(found) = source.too_many(question, members(), named().map(|(.., router)| router)) {
+        let expected = format!("expected {POINTS_MAX} points at most, found {found}");
         return refusal(422, &format!("{expected}\n  hint: ask for a member, a host or a later time"));
     }
-    let book = source.figures.book();
+    let servers: Vec<ServerRow<'_>> =
+        members().filter_map(|member| source.server(question, member)).collect();
+    let routers = named().filter_map(|(host, zone, router)| source.router(question, host, zone, router));
+    let routers: Vec<RouterRow<'_>> = routers.collect();
+    if servers.is_empty()
+        && routers.is_empty()
+        && let Some(why) = source.why_none(question)
+    {
+        return refusal(404, &why);
+    }
+    let book = source.agents.figures().book();
     // Levels are those of the fleet.
     let levels: Vec<LevelFields<'_>> = match question.is_about_all() {
         true => book.levels(source.now).map(LevelFields::of).collect(),
@@ -158,7 +149,7 @@ impl<'c> FiguresSource<'c> {
     }
 
     fn server(&self, question: &FiguresQuestion, member: &'c FleetMember) -> Option<ServerRow<'c>> {
-        let points = self.figures.book().server(&member.id)?;
+        let points = self.agents.figures().book().server(&member.id)?;
         let point = |point: &FigurePoint| {
             let (rates, age_s) = (point.server(), self.age_s(point));
             ServerPoint { at_unix: self.unix_s - age_s, age_s, hit_ratio: rates.hit_ratio(), rates }
@@ -175,7 +166,7 @@ impl<'c> FiguresSource<'c> {
         zone: &'c ZoneName,
         router: &'c RouterReport,
     ) -> Option<RouterRow<'c>> {
-        let points = self.figures.book().router(&router.router)?;
+        let points = self.agents.figures().book().router(&router.router)?;
         let point = |point: &FigurePoint| {
             let (rates, age_s) = (point.router(), self.age_s(point));
             let (availability, hit_ratio) = (rates.availability(), rates.hit_ratio());
@@ -185,6 +176,21 @@ impl<'c> FiguresSource<'c> {
         let points = self.asked(question, points).map(point).collect();
         let (id, view) = (router.router.as_str(), router.view.as_str());
         Some(RouterRow { id, host, zone, view, loaded, points })
+    }
+
+    /// How many points are asked for, if they are too many. They are counted before any is written: those of a large fleet are millions.
+    fn too_many<'p>(
+        &'p self,
+        question: &FiguresQuestion,
+        members: impl Iterator<Item = &'p FleetMember>,
+        routers: impl Iterator<Item = &'p RouterReport>,
+    ) -> Option<usize> {
+        question.since_unix?;
+        let book = self.agents.figures().book();
+        let of_servers = members.filter_map(|member| book.server(&member.id));
+        let of_routers = routers.filter_map(|router| book.router(&router.router));
+        let found = of_servers.chain(of_routers).map(|points| self.asked(question, points).count()).sum();
+        (found > POINTS_MAX).then_some(found)
     }
 
     /// Points since the time that is asked for; without one, the last.
@@ -205,15 +211,27 @@ impl<'c> FiguresSource<'c> {
         (self.now.ms() / 1000).saturating_sub(point.at_s().into()).cast_signed()
     }
 
-    /// Why there is nothing of this name.
-    fn why_none(&self, member: &fleet::MemberId) -> String {
-        let is_router = self.agents.routers().any(|router| router.router.as_str() == member.as_str());
-        match self.view.inventory().get(member).is_some() || is_router {
-            true => {
-                format!("nothing was heard of {member} yet: an agent tells figures with its turn, every 15 s")
-            }
-            false => format!("there is no server or router {member}\n  hint: `control status` lists them"),
+    /// Why there is nothing of what is named; none if it is there and has nothing to show.
+    fn why_none(&self, question: &FiguresQuestion) -> Option<String> {
+        const LISTED: &str = "hint: `control status` lists them";
+        let inventory = self.view.inventory();
+        if let Some(member) = &question.member {
+            let is_router = self.agents.routers().any(|router| router.router.as_str() == member.as_str());
+            return Some(match inventory.get(member).is_some() || is_router {
+                true => format!(
+                    "nothing was heard of {member} yet: an agent tells figures with its turn, every 15 s"
+                ),
+                false => format!("there is no server or router {member}\n  {LISTED}"),
+            });
         }
+        if let Some(host) = &question.host {
+            let is_known =
+                inventory.members().any(|member| member.host == *host) || self.agents.get(host).is_some();
+            return (!is_known).then(|| format!("there is no host {host}"));
+        }
+        let cluster = question.cluster.as_ref()?;
+        let is_known = self.view.current().is_some_and(|current| current.content.cluster(cluster).is_some());
+        (!is_known).then(|| format!("there is no cluster {cluster}\n  {LISTED}"))
     }
 }
 

@@ -55,6 +55,11 @@ impl MemberFigures {
         self.book.forget_old(now);
     }
 
+    #[cfg(test)]
+    pub(crate) fn hear_for_tests(&mut self, member: &str, tally: fleet::figures::ServerTally, heard: Heard) {
+        self.book.hear_server(&member.parse().expect("a name"), None, tally, heard);
+    }
+
     /// What is known.
     pub(crate) fn book(&self) -> &FigureBook {
         &self.book

@@ -133,6 +133,8 @@ fn a_question_that_cannot_be_answered_says_why() {
     let error =
         |stage: &mut Stage, query: &str| stage.figures(query)["error"].as_str().expect("an error").to_owned();
     assert!(error(&mut stage, "member=m1").starts_with("nothing was heard of m1 yet"));
+    assert_eq!(error(&mut stage, "host=h9"), "there is no host h9");
+    assert_eq!(error(&mut stage, "cluster=wab"), "there is no cluster wab");
     assert_eq!(error(&mut stage, "member=m9"), "there is no server or router m9");
     for (query, expected) in [
         ("member=m1&host=h1", "expected one of member, host and cluster, found several"),
@@ -147,10 +149,24 @@ fn a_question_that_cannot_be_answered_says_why() {
 }
 
 #[test]
+fn points_of_a_whole_large_fleet_are_refused_before_they_are_written() {
+    let mut stage = Stage::new(150);
+    for turn in 1..=120 {
+        let (at_s, boot) = (turn * 15, 1);
+        let heard = ::fleet::figures::Heard { boot, now: Now::at_ms(at_s * 1000) };
+        let figures = stage.controller.agents.figures_for_tests();
+        (1..=150).for_each(|number| figures.hear_for_tests(&format!("m{number}"), tally(at_s, at_s), heard));
+    }
+    let error = stage.figures("since=0")["error"].as_str().expect("an error").to_owned();
+    assert_eq!(error, "expected 15360 points at most, found 18000");
+    assert_eq!(stage.figures("")["servers"].as_array().expect("rows").len(), 150);
+}
+
+#[test]
 fn a_turn_that_was_passed_on_counts_once() {
     let mut stage = Stage::known(2);
     (0..3).for_each(|_| stage.tell());
-    let sums = |stage: &Stage| stage.controller.figures.book().clusters().clone();
+    let sums = |stage: &Stage| stage.controller.agents.figures().book().clusters().clone();
     let before = sums(&stage);
     assert_eq!(before[&"web".parse().expect("a name")].requests, 6000);
     let mut late = stage.agents[0].report.clone();
@@ -191,21 +207,21 @@ fn what_the_agent_of_another_host_says_of_a_server_does_not_count() {
     lie.figures = Some(Box::new(tally(100, 5)));
     stage.agents[0].report.members.push(lie);
     stage.rounds(1);
-    assert!(stage.controller.figures.book().server(&"m2".parse().expect("a name")).is_none());
+    assert!(stage.controller.agents.figures().book().server(&"m2".parse().expect("a name")).is_none());
 }
 
 #[test]
 fn figures_of_a_member_and_a_router_that_leave_are_forgotten() {
     let mut stage = Stage::known(4);
     (0..2).for_each(|_| stage.tell());
-    assert_eq!(stage.controller.figures.book().known(), (4, 4));
+    assert_eq!(stage.controller.agents.figures().book().known(), (4, 4));
     stage.agents[3].is_gone = true;
     stage.rounds(27);
     let (members, remove, why) = (Vec::new(), Vec::new(), Some("it has left".to_owned()));
     let remove_hosts = vec!["h4".parse().expect("a name")];
     assert_eq!(stage.reply(ControlQuestion::Members { members, remove, remove_hosts, why }).status, 200);
     stage.rounds(61);
-    assert_eq!(stage.controller.figures.book().known(), (3, 3));
+    assert_eq!(stage.controller.agents.figures().book().known(), (3, 3));
 }
 
 #[test]

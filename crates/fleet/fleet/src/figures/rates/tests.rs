@@ -12,6 +12,7 @@ fn tally(at_s: u64) -> ServerTally {
         cpu_ms: Some(500 * at_s),
         connections: Some(3),
         page: Some(ServerPageTally {
+            pid: None,
             at_ms: at_s * 1000,
             uptime_ms: at_s * 1000,
             ready_ms: Some(200 * at_s),
