@@ -27,7 +27,7 @@ fn document(servers: usize) -> Value {
 fn a_table_has_what_is_known_and_says_what_is_not() {
     let text = table(&document(2), 200);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "view/pool         reqs/s  good 5 min    good 1 h   good 24 h");
+    assert_eq!(lines[0], "view/pool        reqs/s  good 5 min    good 1 h   good 24 h");
     assert!(
         lines[1].starts_with("main ") && lines[1].ends_with("99.9500 %  100.0000 %           –"),
         "{}",

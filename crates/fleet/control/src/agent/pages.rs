@@ -9,6 +9,7 @@ mod times;
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,6 +59,13 @@ impl FromStr for MetricsPlace {
         let port = port.parse().ok().filter(|port| *port > 0 && is_host).ok_or_else(wrong)?;
         let host = bare.unwrap_or(host).to_owned();
         Ok(MetricsPlace(HttpPlace::Network { is_tls: false, host, port }))
+    }
+}
+
+impl From<SocketAddr> for MetricsPlace {
+    fn from(address: SocketAddr) -> MetricsPlace {
+        let host = address.ip().to_string();
+        MetricsPlace(HttpPlace::Network { is_tls: false, host, port: address.port() })
     }
 }
 
