@@ -3,7 +3,7 @@
 //!     cargo run --release -p fleet --example figures_memory
 
 use fleet::figures::{
-    FigureBook, Heard, PoolTally, RouterPageTally, RouterTally, ServerPageTally, ServerTally,
+    FigureBook, HeardTurn, MemberTally, PoolTally, RouterPageTally, RouterTally, ServerPageTally,
 };
 use stdx::clock::Now;
 
@@ -19,7 +19,7 @@ fn main() {
     let clock = os::clock::Stopwatch::start();
     for turn in 1..=TURNS {
         let at_s = 15 * turn;
-        let heard = Heard { boot: 1, now: Now::at_ms(at_s * 1000) };
+        let heard = HeardTurn { boot: 1, now: Now::at_ms(at_s * 1000) };
         for number in 0..SERVERS {
             let member = format!("server-{number}").parse().expect("a name");
             book.hear_server(&member, Some(&cluster), server(at_s), heard);
@@ -37,13 +37,13 @@ fn main() {
     assert_eq!(book.known(), (SERVERS as usize, ROUTERS as usize));
 }
 
-fn server(at_s: u64) -> ServerTally {
+fn server(at_s: u64) -> MemberTally {
     let page = ServerPageTally { at_ms: at_s * 1000, uptime_ms: at_s * 1000, ..ServerPageTally::default() };
-    ServerTally {
+    MemberTally {
         at_ms: at_s * 1000,
         requests: Some(36_000 * at_s),
         page: Some(page),
-        ..ServerTally::default()
+        ..MemberTally::default()
     }
 }
 

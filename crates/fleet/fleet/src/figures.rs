@@ -22,8 +22,8 @@ pub use book::{ClusterCounts, FigureBook, MemberPoints, ShadowCompared};
 pub use code::FigureCode;
 pub use levels::{LEVELS_MAX, LevelRow, MINUTES_KEPT};
 pub use point::{FigurePoint, POINTS_KEPT, RouterRates, ServerRates};
-pub use rates::Heard;
+pub use rates::HeardTurn;
 pub use tally::{
-    POOL_NAME_LEN_MAX, POOLS_PER_TALLY_MAX, PoolTally, RouterPageTally, RouterTally, ServerPageTally,
-    ServerTally,
+    MemberTally, POOL_NAME_LEN_MAX, POOLS_PER_TALLY_MAX, PoolTally, RouterPageTally, RouterTally,
+    ServerPageTally,
 };

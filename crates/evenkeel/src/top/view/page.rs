@@ -13,22 +13,22 @@ use crate::top::picture::TITLE;
 use crate::top::watcher::{Seen, ServerState};
 
 /// Readings whose rates are remembered: more than any terminal has columns.
-pub(in crate::top) const RATES_MAX: usize = 1000;
+pub(super) const RATES_MAX: usize = 1000;
 
 /// A server or router, and its requests per second in the latest intervals.
-pub(in crate::top) struct ServerView {
-    pub(in crate::top) state: ServerState,
-    pub(in crate::top) rates: VecDeque<u64>,
-    pub(in crate::top) round: u64,
+pub(super) struct ServerView {
+    pub(super) state: ServerState,
+    pub(super) rates: VecDeque<u64>,
+    pub(super) round: u64,
 }
 
 impl ServerView {
-    pub(in crate::top) fn new(state: ServerState) -> ServerView {
+    pub(super) fn new(state: ServerState) -> ServerView {
         ServerView { state, rates: VecDeque::new(), round: 0 }
     }
 
     /// Takes the outcome of an attempt. A server that is away makes a gap.
-    pub(in crate::top) fn pass(&mut self, state: ServerState, round: u64) {
+    pub(super) fn pass(&mut self, state: ServerState, round: u64) {
         let rate = match &state.seen {
             Seen::Figures(figures) => {
                 figures.classes.iter().flatten().map(|class| class.per_s).sum::<f64>() as u64
@@ -45,14 +45,14 @@ impl ServerView {
 }
 
 /// A terminal that is filled from the top.
-pub(in crate::top) struct Page<'f, 'b> {
-    pub(in crate::top) frame: &'f mut Frame<'b>,
-    pub(in crate::top) left: Rect,
+pub(crate) struct Page<'f, 'b> {
+    pub(crate) frame: &'f mut Frame<'b>,
+    pub(crate) left: Rect,
 }
 
 impl Page<'_, '_> {
     /// So many of the rows that are left, or fewer.
-    pub(in crate::top) fn take(&mut self, rows: usize) -> Rect {
+    pub(super) fn take(&mut self, rows: usize) -> Rect {
         let height = u16::try_from(rows).unwrap_or(u16::MAX).min(self.left.height);
         let taken = Rect { height, ..self.left };
         self.left.y += height;
@@ -60,24 +60,24 @@ impl Page<'_, '_> {
         taken
     }
 
-    pub(in crate::top) fn lines(&mut self, lines: Vec<Line<'_>>) {
+    pub(crate) fn lines(&mut self, lines: Vec<Line<'_>>) {
         let area = self.take(lines.len());
         self.frame.render_widget(Paragraph::new(lines), area);
     }
 
     /// An empty row, if there is something below it.
-    pub(in crate::top) fn gap(&mut self) {
+    pub(crate) fn gap(&mut self) {
         if self.left.height > 2 {
             self.take(1);
         }
     }
 
-    pub(in crate::top) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.left.width.into()
     }
 
     /// The latest rates as bars, as many as there are columns.
-    pub(in crate::top) fn bars(&mut self, area: Rect, rates: &VecDeque<u64>) {
+    pub(super) fn bars(&mut self, area: Rect, rates: &VecDeque<u64>) {
         let shown = rates.iter().skip(rates.len().saturating_sub(area.width.into())).copied();
         let shown: Vec<u64> = shown.collect();
         self.frame.render_widget(Sparkline::default().data(&shown).style(Style::new().cyan()), area);
@@ -85,7 +85,7 @@ impl Page<'_, '_> {
 }
 
 /// Text of a server's, in one line of at most so many characters.
-pub(in crate::top) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     // Escaping only makes it longer, and a hostile text may be very long.
     let start: String = text.chars().take(width + 1).collect();
     let text = escape::line(&start);
@@ -96,7 +96,7 @@ pub(in crate::top) fn cut(text: &str, width: usize) -> String {
 }
 
 /// A bar of this share of a width, in eighths of a character.
-pub(in crate::top) fn bar(share: f64, width: usize) -> String {
+pub(super) fn bar(share: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let eighths = (share * width as f64 * 8.0).round() as usize;
@@ -105,7 +105,7 @@ pub(in crate::top) fn bar(share: f64, width: usize) -> String {
 }
 
 /// Green, yellow from `warm` on, red from `hot` on.
-pub(in crate::top) fn heat(value: f64, warm: f64, hot: f64) -> Color {
+pub(crate) fn heat(value: f64, warm: f64, hot: f64) -> Color {
     match value {
         value if value >= hot => Color::Red,
         value if value >= warm => Color::Yellow,
@@ -114,16 +114,16 @@ pub(in crate::top) fn heat(value: f64, warm: f64, hot: f64) -> Color {
 }
 
 /// In red where it is not zero: nothing of this should happen.
-pub(in crate::top) fn alarm(value: f64, text: String) -> Span<'static> {
+pub(crate) fn alarm(value: f64, text: String) -> Span<'static> {
     if value > 0.0 { Span::styled(text, Style::new().red().bold()) } else { Span::raw(text) }
 }
 
-pub(in crate::top) fn heading(text: impl Into<String>) -> Line<'static> {
+pub(crate) fn heading(text: impl Into<String>) -> Line<'static> {
     Line::styled(text.into(), Style::new().bold())
 }
 
 /// The first row: what, and how to leave.
-pub(in crate::top) fn title(page: &mut Page<'_, '_>, what: &str) {
+pub(crate) fn title(page: &mut Page<'_, '_>, what: &str) {
     let leave = "q ends";
     let room = page.width().saturating_sub(TITLE.len() + leave.len() + 4);
     let area = page.take(1);
@@ -136,7 +136,7 @@ pub(in crate::top) fn title(page: &mut Page<'_, '_>, what: &str) {
 }
 
 /// Why there are no figures.
-pub(in crate::top) fn absence(seen: &Seen, width: usize) -> Span<'static> {
+pub(super) fn absence(seen: &Seen, width: usize) -> Span<'static> {
     match seen {
         Seen::Unreachable(why) => {
             Span::styled(cut(&format!("unreachable: {why}"), width), Style::new().fg(Color::Red))

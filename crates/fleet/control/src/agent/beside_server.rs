@@ -6,7 +6,7 @@ use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use fleet::MemberId;
-use fleet::figures::{ServerPageTally, ServerTally};
+use fleet::figures::{MemberTally, ServerPageTally};
 use serde::{Deserialize, Serialize};
 
 use super::cluster_file::{ClusterFile, HeldText};
@@ -30,7 +30,7 @@ pub(super) struct BesideServer {
     kept: Kept,
     page: Option<PageTally<ServerPageTally>>,
     /// By its last answer; none before the first.
-    figures: Option<ServerTally>,
+    figures: Option<MemberTally>,
     has_foreign_page: bool,
     file: Option<ClusterFile>,
 }
@@ -84,7 +84,7 @@ impl BesideServer {
         let member = self.server.member.clone();
         let Kept { flushes, is_kept_empty } = self.kept;
         let has_cluster_file = self.file.is_some();
-        let count = |of: fn(&ServerTally) -> Option<u64>| self.figures.as_ref().and_then(of).unwrap_or(0);
+        let count = |of: fn(&MemberTally) -> Option<u64>| self.figures.as_ref().and_then(of).unwrap_or(0);
         let (hits, misses) = (count(|tally| tally.hits), count(|tally| tally.misses));
         let figures = self.figures.clone().map(Box::new);
         MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file, figures }

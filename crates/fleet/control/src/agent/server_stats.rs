@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use fleet::figures::ServerTally;
+use fleet::figures::MemberTally;
 
 /// Commands that are counted by their outcome. A `gat` counts as a get and as a touch.
 const OUTCOMES: [&str; 7] =
     ["delete_hits", "delete_misses", "incr_hits", "incr_misses", "decr_hits", "decr_misses", "cmd_touch"];
 
 /// What an answer says; what it does not have is unknown. `at_ms` is when it was read, by the agent's clock.
-pub(super) fn tally_in(answer: &[u8], at_ms: u64) -> ServerTally {
+pub(super) fn tally_in(answer: &[u8], at_ms: u64) -> MemberTally {
     let text = String::from_utf8_lossy(answer);
     let stats: BTreeMap<&str, &str> =
         text.lines().filter_map(|line| line.trim_end().strip_prefix("STAT ")?.split_once(' ')).collect();
@@ -19,7 +19,7 @@ pub(super) fn tally_in(answer: &[u8], at_ms: u64) -> ServerTally {
     let others = OUTCOMES.into_iter().filter_map(count).fold(0, u64::saturating_add);
     let requests = count("cmd_get").zip(count("cmd_set"));
     let cpu_s = seconds("rusage_user").zip(seconds("rusage_system"));
-    ServerTally {
+    MemberTally {
         at_ms,
         pid: count("pid"),
         uptime_s: count("uptime"),
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn counters_are_those_of_memcached() {
         let tally = tally_in(MEMCACHED, 5000);
-        let expected = ServerTally {
+        let expected = MemberTally {
             at_ms: 5000,
             pid: Some(4711),
             uptime_s: Some(3600),
@@ -77,7 +77,7 @@ mod tests {
     fn what_is_no_number_is_unknown() {
         let lies = b"STAT pid x\r\nSTAT cmd_get -1\r\nSTAT cmd_set 5\r\nSTAT rusage_user nan\r\nSTAT rusage_system 1e999\r\n\
             STAT curr_items 99999999999999999999999\r\nSTAT get_hits\r\nSTAT\r\n\xff\xfe\r\nEND\r\n";
-        assert_eq!(tally_in(lies, 1), ServerTally { at_ms: 1, ..ServerTally::default() });
-        assert_eq!(tally_in(b"ERROR\r\n", 1), ServerTally { at_ms: 1, ..ServerTally::default() });
+        assert_eq!(tally_in(lies, 1), MemberTally { at_ms: 1, ..MemberTally::default() });
+        assert_eq!(tally_in(b"ERROR\r\n", 1), MemberTally { at_ms: 1, ..MemberTally::default() });
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet::figures::{RouterTally, ServerTally};
+use fleet::figures::{MemberTally, RouterTally};
 use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, ZoneName};
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ pub struct MemberReport {
     pub has_cluster_file: bool,
     /// Its figures; none of a server that has not answered yet, and of an older agent. What is not understood is unknown.
     #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
-    pub figures: Option<Box<ServerTally>>,
+    pub figures: Option<Box<MemberTally>>,
 }
 
 /// The state of a process.

@@ -7,9 +7,9 @@ use stdx::clock::Now;
 use super::levels::{LevelGrowth, LevelPlace, LevelRow, ServiceLevels};
 use super::point::{FigurePoint, POINTS_KEPT};
 use super::rates::{
-    Before, Heard, grown, grown_requests, page_passed_ms, passed_ms, router_rates, server_rates,
+    Before, HeardTurn, grown, grown_requests, page_passed_ms, passed_ms, router_rates, server_rates,
 };
-use super::tally::{PoolTally, RouterTally, ServerTally};
+use super::tally::{MemberTally, PoolTally, RouterTally};
 use crate::{ClusterName, MEMBERS_MAX, MemberId, RouterId, ViewName};
 
 /// Shortest time from a point to the next. Turns are 15 s apart; an agent that has news takes some at once, which would crowd out half
@@ -33,7 +33,7 @@ pub struct MemberPoints {
 /// What is kept of a server or router: points, and the last tally.
 struct Track<T> {
     points: MemberPoints,
-    heard: Heard,
+    heard: HeardTurn,
     tally: T,
 }
 
@@ -76,7 +76,7 @@ struct PoolBase {
 /// All figures.
 #[derive(Default)]
 pub struct FigureBook {
-    servers: BTreeMap<MemberId, Box<Track<ServerTally>>>,
+    servers: BTreeMap<MemberId, Box<Track<MemberTally>>>,
     routers: BTreeMap<RouterId, Box<RouterTrack>>,
     levels: ServiceLevels,
     clusters: BTreeMap<ClusterName, ClusterCounts>,
@@ -89,8 +89,8 @@ impl FigureBook {
         &mut self,
         member: &MemberId,
         cluster: Option<&ClusterName>,
-        tally: ServerTally,
-        heard: Heard,
+        tally: MemberTally,
+        heard: HeardTurn,
     ) -> bool {
         let before = self.servers.get(member);
         let is_new = match before {
@@ -106,7 +106,7 @@ impl FigureBook {
             && let Some(passed) = passed_ms(&before.tally.reading(before.heard), &tally.reading(heard))
         {
             let counts = self.clusters.entry(cluster.clone()).or_default();
-            let more = |of: fn(&ServerTally) -> Option<u64>| {
+            let more = |of: fn(&MemberTally) -> Option<u64>| {
                 grown_requests(of(before.tally), of(&tally), passed).unwrap_or(0)
             };
             counts.requests = counts.requests.saturating_add(more(|tally| tally.requests));
@@ -127,7 +127,7 @@ impl FigureBook {
         router: &RouterId,
         view: &ViewName,
         mut tally: RouterTally,
-        heard: Heard,
+        heard: HeardTurn,
     ) -> bool {
         let before = self.routers.get(router);
         let is_new = match before {
@@ -246,7 +246,7 @@ impl FigureBook {
 }
 
 /// What clients have asked a router since the tally before.
-fn asked(before: &Before<'_, RouterTally>, heard: Heard, tally: &RouterTally) -> Option<LevelGrowth> {
+fn asked(before: &Before<'_, RouterTally>, heard: HeardTurn, tally: &RouterTally) -> Option<LevelGrowth> {
     let passed = passed_ms(&before.tally.reading(before.heard), &tally.reading(heard))?;
     let requests = grown_requests(before.tally.requests, tally.requests, passed)?;
     let errors = grown(before.tally.errors, tally.errors).filter(|errors| *errors <= requests)?;
@@ -282,13 +282,13 @@ impl RouterTrack {
 }
 
 impl<T> Track<T> {
-    fn new(point: FigurePoint, tally: T, heard: Heard) -> Track<T> {
+    fn new(point: FigurePoint, tally: T, heard: HeardTurn) -> Track<T> {
         let mut points = MemberPoints::new(point);
         points.push(point);
         Track { points, heard, tally }
     }
 
-    fn pass(&mut self, point: FigurePoint, tally: T, heard: Heard) {
+    fn pass(&mut self, point: FigurePoint, tally: T, heard: HeardTurn) {
         self.points.push(point);
         (self.tally, self.heard) = (tally, heard);
     }
@@ -299,7 +299,7 @@ trait IsRead {
     fn at_ms(&self) -> u64;
 }
 
-impl IsRead for ServerTally {
+impl IsRead for MemberTally {
     fn at_ms(&self) -> u64 {
         self.at_ms
     }
@@ -313,7 +313,7 @@ impl IsRead for RouterTally {
 
 impl<T: IsRead> Track<T> {
     /// Whether a tally that was read at this time is a later one, and by enough.
-    fn is_before(&self, at_ms: u64, heard: Heard) -> bool {
+    fn is_before(&self, at_ms: u64, heard: HeardTurn) -> bool {
         let heard_ms = heard.now.ms().saturating_sub(self.heard.now.ms());
         if self.heard.boot != heard.boot {
             return heard_ms >= POINTS_APART_MS;

@@ -5,11 +5,11 @@
 use stdx::clock::Now;
 
 use super::point::{RouterRates, ServerRates};
-use super::tally::{RouterTally, ServerTally};
+use super::tally::{MemberTally, RouterTally};
 
 /// An agent that speaks, and when it is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct HeardTurn {
     /// The random number of the agent's process: only the same one has the same clock.
     pub boot: u64,
     /// By the controller's clock.
@@ -32,7 +32,7 @@ const SLACK_PART: u64 = 50;
 /// The process of a reading, and its time by all clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    pub(super) heard: Heard,
+    pub(super) heard: HeardTurn,
     pub(super) at_ms: u64,
     pub(super) pid: Option<u64>,
     pub(super) uptime_ms: Option<u64>,
@@ -81,9 +81,9 @@ fn number(count: Option<u64>) -> Option<f64> {
     count.map(|count| count as f64)
 }
 
-impl ServerTally {
+impl MemberTally {
     /// Whose reading it is.
-    pub(super) fn reading(&self, heard: Heard) -> Reading {
+    pub(super) fn reading(&self, heard: HeardTurn) -> Reading {
         let uptime_ms = self.uptime_s.and_then(|s| s.checked_mul(1000));
         Reading { heard, at_ms: self.at_ms, pid: self.pid, uptime_ms }
     }
@@ -91,12 +91,12 @@ impl ServerTally {
 
 impl RouterTally {
     /// Whose reading it is.
-    pub(super) fn reading(&self, heard: Heard) -> Reading {
+    pub(super) fn reading(&self, heard: HeardTurn) -> Reading {
         Reading { heard, at_ms: self.at_ms, pid: self.pid, uptime_ms: None }
     }
 
     /// The same of its page.
-    pub(super) fn page_reading(&self, heard: Heard) -> Option<Reading> {
+    pub(super) fn page_reading(&self, heard: HeardTurn) -> Option<Reading> {
         let page = self.page.as_ref()?;
         let uptime_ms = Some(page.uptime_ms);
         Some(Reading { heard, at_ms: page.at_ms, pid: self.pid, uptime_ms })
@@ -105,19 +105,19 @@ impl RouterTally {
 
 /// The tally before, and when it was heard.
 pub(super) struct Before<'b, T> {
-    pub(super) heard: Heard,
+    pub(super) heard: HeardTurn,
     pub(super) tally: &'b T,
 }
 
 /// What is known of a server now, with rates if there is a tally before.
 pub(super) fn server_rates(
-    before: Option<&Before<'_, ServerTally>>,
-    heard: Heard,
-    tally: &ServerTally,
+    before: Option<&Before<'_, MemberTally>>,
+    heard: HeardTurn,
+    tally: &MemberTally,
 ) -> ServerRates {
     let passed = before.and_then(|one| passed_ms(&one.tally.reading(one.heard), &tally.reading(heard)));
     let grown_per_s =
-        |of: fn(&ServerTally) -> Option<u64>| Some(per_s(grown(of(before?.tally), of(tally))?, passed?));
+        |of: fn(&MemberTally) -> Option<u64>| Some(per_s(grown(of(before?.tally), of(tally))?, passed?));
     let requests = |of| grown_per_s(of).filter(|rate| *rate <= REQUESTS_PER_S_MAX);
     let mut rates = ServerRates {
         requests_per_s: requests(|tally| tally.requests),
@@ -157,7 +157,7 @@ pub(super) fn server_rates(
 /// The same of a router. `page_passed` is the time since the page was read before, if both readings are of the same process.
 pub(super) fn router_rates(
     before: Option<&Before<'_, RouterTally>>,
-    heard: Heard,
+    heard: HeardTurn,
     tally: &RouterTally,
 ) -> RouterRates {
     let passed = before.and_then(|one| passed_ms(&one.tally.reading(one.heard), &tally.reading(heard)));
@@ -200,7 +200,7 @@ pub(super) fn router_rates(
 /// Time between two readings of a router's page, by its own clock.
 pub(super) fn page_passed_ms(
     before: &Before<'_, RouterTally>,
-    heard: Heard,
+    heard: HeardTurn,
     tally: &RouterTally,
 ) -> Option<u64> {
     let (old, new) = (before.tally.page_reading(before.heard)?, tally.page_reading(heard)?);

@@ -15,7 +15,7 @@ pub const POOL_NAME_LEN_MAX: usize = 63;
 /// A server, by the answer to `stats`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ServerTally {
+pub struct MemberTally {
     /// When it was read, in milliseconds by the agent's clock.
     #[serde(rename = "at")]
     pub at_ms: u64,
@@ -229,7 +229,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// A server of the largest kind, after a year.
-    fn large_server() -> ServerTally {
+    fn large_server() -> MemberTally {
         let page = ServerPageTally {
             pid: None,
             at_ms: 31_536_000_000,
@@ -241,7 +241,7 @@ mod tests {
         };
         let count = Some(1_135_296_000_000);
         let bytes = Some(1_387_584_000_000_000);
-        ServerTally {
+        MemberTally {
             at_ms: 31_536_000_000,
             pid: Some(4_194_304),
             uptime_s: Some(31_536_000),
@@ -330,14 +330,14 @@ mod tests {
 
     #[test]
     fn what_another_version_leaves_out_or_adds_is_no_error() {
-        let tally: ServerTally =
+        let tally: MemberTally =
             serde_json::from_str(r#"{"at":5,"new":[1],"page":{"other":1}}"#).expect("a tally");
         assert_eq!(
             tally,
-            ServerTally { at_ms: 5, page: Some(ServerPageTally::default()), ..ServerTally::default() }
+            MemberTally { at_ms: 5, page: Some(ServerPageTally::default()), ..MemberTally::default() }
         );
-        assert_eq!(serde_json::to_string(&ServerTally::default()).expect("JSON"), r#"{"at":0}"#);
-        let same: ServerTally =
+        assert_eq!(serde_json::to_string(&MemberTally::default()).expect("JSON"), r#"{"at":0}"#);
+        let same: MemberTally =
             serde_json::from_str(&serde_json::to_string(&large_server()).expect("JSON")).expect("a tally");
         assert_eq!(same, large_server());
     }

@@ -2,7 +2,7 @@
 //!
 //! Nothing of it is decided by and nothing is in the register: a controller that is started again begins without.
 
-use fleet::figures::{FigureBook, Heard};
+use fleet::figures::{FigureBook, HeardTurn};
 use fleet::{MemberId, RouterId};
 use stdx::clock::Now;
 
@@ -23,7 +23,7 @@ pub(crate) struct MemberFigures {
 impl MemberFigures {
     /// Takes the figures of a turn, of this agent. Of a server, only its own host's agent is believed.
     pub(crate) fn hear(&mut self, figures: TurnFigures, report: &TurnReport, view: &FleetView, now: Now) {
-        let heard = Heard { boot: report.boot, now };
+        let heard = HeardTurn { boot: report.boot, now };
         for (member, tally) in figures.members {
             let is_own = view.inventory().get(&member).is_some_and(|known| known.host == report.host);
             if is_own {
@@ -56,7 +56,12 @@ impl MemberFigures {
     }
 
     #[cfg(test)]
-    pub(crate) fn hear_for_tests(&mut self, member: &str, tally: fleet::figures::ServerTally, heard: Heard) {
+    pub(crate) fn hear_for_tests(
+        &mut self,
+        member: &str,
+        tally: fleet::figures::MemberTally,
+        heard: HeardTurn,
+    ) {
         self.book.hear_server(&member.parse().expect("a name"), None, tally, heard);
     }
 

@@ -1,16 +1,16 @@
 //! Figures that agents tell with their turns: kept, shown, counted once, and forgotten.
 
-use fleet::figures::{PoolTally, RouterPageTally, RouterTally, ServerTally};
+use fleet::figures::{MemberTally, PoolTally, RouterPageTally, RouterTally};
 
 use super::*;
 use crate::service::questions::QuestionFault;
 
 /// What a server counts that has answered so many requests until this second.
-fn tally(at_s: u64, requests: u64) -> ServerTally {
+fn tally(at_s: u64, requests: u64) -> MemberTally {
     let (hits, misses) = (Some(requests * 9 / 10), Some(requests / 10));
     let (used, limit) = (Some(50), Some(100));
     let (at_ms, requests) = (at_s * 1000, Some(requests));
-    ServerTally {
+    MemberTally {
         at_ms,
         pid: Some(1),
         requests,
@@ -18,7 +18,7 @@ fn tally(at_s: u64, requests: u64) -> ServerTally {
         misses,
         memory_used_bytes: used,
         memory_limit_bytes: limit,
-        ..ServerTally::default()
+        ..MemberTally::default()
     }
 }
 
@@ -153,7 +153,7 @@ fn points_of_a_whole_large_fleet_are_refused_before_they_are_written() {
     let mut stage = Stage::new(150);
     for turn in 1..=120 {
         let (at_s, boot) = (turn * 15, 1);
-        let heard = ::fleet::figures::Heard { boot, now: Now::at_ms(at_s * 1000) };
+        let heard = ::fleet::figures::HeardTurn { boot, now: Now::at_ms(at_s * 1000) };
         let figures = stage.controller.agents.figures_for_tests();
         (1..=150).for_each(|number| figures.hear_for_tests(&format!("m{number}"), tally(at_s, at_s), heard));
     }

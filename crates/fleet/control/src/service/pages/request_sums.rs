@@ -2,7 +2,12 @@
 
 use stdx::exposition::{Exposition, FamilyKind};
 
-use crate::controller::RequestSums;
+use fleet::figures::{ClusterCounts, ShadowCompared};
+
+use crate::controller::{LevelSums, RequestSums};
+
+/// A family: its name, its help, and what of the sums it counts.
+type Family<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 pub(super) fn write(text: &mut Exposition, sums: &RequestSums) {
     use FamilyKind::{Counter, Gauge};
@@ -14,7 +19,7 @@ pub(super) fn write(text: &mut Exposition, sums: &RequestSums) {
     );
     known.sample(&[("kind", "server")], servers);
     known.sample(&[("kind", "router")], routers);
-    let of_clusters: [(&str, &str, fn(&fleet::figures::ClusterCounts) -> u64); 3] = [
+    let of_clusters: [Family<ClusterCounts>; 3] = [
         (
             "evenkeel_control_cluster_requests_total",
             "Requests to members with a slot of the cluster, since this controller began.",
@@ -29,7 +34,7 @@ pub(super) fn write(text: &mut Exposition, sums: &RequestSums) {
             family.sample(&[("cluster", cluster.as_str())], count(counts));
         }
     }
-    let of_views: [(&str, &str, fn(&crate::controller::LevelSums) -> u64); 2] = [
+    let of_views: [Family<LevelSums>; 2] = [
         (
             "evenkeel_control_view_requests_total",
             "Requests of clients to the routers of the view, since this controller began.",
@@ -45,7 +50,7 @@ pub(super) fn write(text: &mut Exposition, sums: &RequestSums) {
             family.sample(&[("view", level.view.as_str())], count(level));
         }
     }
-    let of_pools: [(&str, &str, fn(&crate::controller::LevelSums) -> u64); 3] = [
+    let of_pools: [Family<LevelSums>; 3] = [
         (
             "evenkeel_control_pool_requests_total",
             "Requests of the view's routers to the servers of the pool, since this controller began.",
@@ -80,7 +85,7 @@ pub(super) fn write(text: &mut Exposition, sums: &RequestSums) {
             availability.sample(&[("view", level.view.as_str())], share);
         }
     }
-    let of_shadows: [(&str, &str, fn(&fleet::figures::ShadowCompared) -> u64); 2] = [
+    let of_shadows: [Family<ShadowCompared>; 2] = [
         (
             "evenkeel_control_shadow_compared_total",
             "Replies that the view's routers compared with a shadow's, since this controller began.",

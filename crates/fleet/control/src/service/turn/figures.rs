@@ -1,6 +1,6 @@
 //! Figures in a turn: understood as far as they are known, bounded, and taken out of it, so that they are kept once.
 
-use fleet::figures::{POOL_NAME_LEN_MAX, POOLS_PER_TALLY_MAX, RouterTally, ServerTally};
+use fleet::figures::{MemberTally, POOL_NAME_LEN_MAX, POOLS_PER_TALLY_MAX, RouterTally};
 use fleet::{MemberId, RouterId};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -11,7 +11,7 @@ use super::TurnReport;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TurnFigures {
     /// Of servers.
-    pub(crate) members: Vec<(MemberId, ServerTally)>,
+    pub(crate) members: Vec<(MemberId, MemberTally)>,
     /// Of routers.
     pub(crate) routers: Vec<(RouterId, RouterTally)>,
 }

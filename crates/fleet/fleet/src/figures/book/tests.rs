@@ -17,14 +17,14 @@ fn web() -> ClusterName {
     "web".parse().expect("a name")
 }
 
-fn heard(at_s: u64) -> Heard {
-    Heard { boot: 1, now: Now::at_ms(at_s * 1000) }
+fn heard(at_s: u64) -> HeardTurn {
+    HeardTurn { boot: 1, now: Now::at_ms(at_s * 1000) }
 }
 
 /// After so many seconds with 10 requests in each.
-fn server(at_s: u64) -> ServerTally {
+fn server(at_s: u64) -> MemberTally {
     let (requests, hits, misses) = (Some(10 * at_s), Some(8 * at_s), Some(at_s));
-    ServerTally { at_ms: at_s * 1000, pid: Some(7), requests, hits, misses, ..ServerTally::default() }
+    MemberTally { at_ms: at_s * 1000, pid: Some(7), requests, hits, misses, ..MemberTally::default() }
 }
 
 /// After so many seconds with 10 requests in each to a pool, of which one fails.
@@ -96,7 +96,7 @@ fn a_clock_that_has_gone_back_is_believed_after_a_minute() {
 fn an_agent_that_is_started_again_and_again_makes_no_crowd() {
     let mut book = FigureBook::default();
     let taken = (0..100).filter(|turn| {
-        let heard = Heard { boot: *turn, now: Now::at_ms(turn * 1000) };
+        let heard = HeardTurn { boot: *turn, now: Now::at_ms(turn * 1000) };
         book.hear_server(&member(), None, server(1), heard)
     });
     assert_eq!(taken.count(), 13);
