@@ -1,8 +1,7 @@
 //! Families of requests: by cluster, by view, and by the pools of a view.
 
-use stdx::exposition::{Exposition, FamilyKind};
-
 use fleet::figures::{ClusterCounts, ShadowCompared};
+use stdx::exposition::{Exposition, FamilyKind};
 
 use crate::controller::{LevelSums, RequestSums};
 
