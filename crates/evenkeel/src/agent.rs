@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let routers = file.router.iter().map(|router| AgentRouter {
         router: router.name.clone(),
         view: router.view.clone(),
+        metrics: router.metrics.clone(),
         file: router.file.clone(),
         first_text: router.first_text.clone(),
         client_address: router.client_address.clone(),
@@ -84,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let servers = file.server.iter().map(|server| AgentServer {
         member: server.member.clone(),
+        metrics: server.metrics.clone(),
         place: place(&server.address),
         process: process::look(&server.pid_file),
         cluster_file: server.cluster_file.clone(),

@@ -12,6 +12,7 @@ mod file;
 mod members;
 mod serve;
 mod statuses;
+mod top;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,8 @@ enum Job {
     Members(members::MembersArguments),
     /// Show the fleet: clusters, members, routers, what is on its way and what is frozen
     Status(ReadArguments),
+    /// Watch requests, hits, errors and load of all servers and routers, and how many requests of each view and pool were answered well
+    Top(top::TopArguments),
     /// Show the policy in force, as a file that `plan --policy` takes
     Policy(PolicyArguments),
     /// Show what would change: by a policy, or nothing but what the fleet needs now
@@ -128,6 +131,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Serve(job) => serve::run(job),
         Job::Members(job) => members::run(job),
         Job::Status(job) => read(&job.place, "/v1/status"),
+        Job::Top(job) => top::run(job),
         Job::History(job) => read(&job.place, "/v1/history"),
         Job::Diff(job) => {
             let to = job.to.map_or(String::new(), |to| format!("&to={to}"));

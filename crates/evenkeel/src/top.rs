@@ -14,6 +14,7 @@ use crate::tune::paint;
 
 mod fetch;
 mod figures;
+pub(crate) mod fleet;
 mod host;
 mod json;
 mod picture;

@@ -54,6 +54,16 @@ fn port(ip: Ipv4Addr) -> Port {
     Port(kept, address)
 }
 
+/// Where the page of figures of a server or router is, by its line at the start.
+fn page_of(server: &Server) -> SocketAddr {
+    let address = || {
+        let said = server.said();
+        let (_, behind) = said.split_once("metrics at http://")?;
+        behind.split_once("/metrics")?.0.parse().ok()
+    };
+    clock::wait_for(address).expect("the line at the start names it")
+}
+
 /// A host: a server, perhaps a router, and their agent.
 #[derive(Debug)]
 pub struct Host {
@@ -78,6 +88,10 @@ pub struct HostKind {
     pub lists_routers: bool,
     /// Its zone, if it is not one of its own.
     pub zone: Option<&'static str>,
+    /// Its server is ours, and both it and its router have pages of figures that its agent reads.
+    pub has_pages: bool,
+    /// What its agent is told to be its server's page.
+    pub server_page: Option<SocketAddr>,
     /// Its agent has had its certificate for so many days, and needs no token.
     pub certificate_days: Option<u64>,
     /// Its server and its router show certificates to clients, which they have had for so many days.
@@ -278,11 +292,16 @@ impl Fleet {
         let file = |name: &str| self.folder.join(format!("{name}{number}"));
         let list = file("list").display().to_string();
         let shown = kind.shown_days.map(|days| self.old_certificates(number, days));
-        let (server, entry) = match kind.tells_clients {
+        let pages: &[&str] = if kind.has_pages { &["--metrics-listen", "127.0.0.1:0"] } else { &[] };
+        let (server, mut entry) = match kind.tells_clients || kind.has_pages {
             _ if let Some([path, _]) = &shown => {
                 let files = format!("ssl_chain_cert={path},ssl_key={path}");
                 let server = self.server(number, &self.servers, &["-Z", "-o", &files]);
                 (server, format!("certificate = \"{path}\"\n"))
+            }
+            true if kind.has_pages => {
+                let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
+                (self.server(number, &subject, pages), String::new())
             }
             true => {
                 let subject = ServerUnderTest::evenkeel(SocketDriver::Epoll);
@@ -294,7 +313,11 @@ impl Fleet {
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
         let routers = self.folder.join(format!("routers{number}")).display().to_string();
-        let flags: &[&str] = if kind.lists_routers { &["--cluster-file", &routers] } else { &[] };
+        let flags: &[&str] = if kind.lists_routers { &["--cluster-file", &routers] } else { pages };
+        let page = |server: &Server| kind.has_pages.then(|| page_of(server));
+        if let Some(page) = kind.server_page.or(page(&server)) {
+            entry += &format!("metrics = \"{page}\"\n");
+        }
         let router = (!kind.has_no_router).then(|| match &shown {
             Some([_, path]) => {
                 let own = ["--server-pem-cert-path", path, "--server-pem-key-path", path];
@@ -320,6 +343,9 @@ impl Fleet {
             );
             if let Some([_, path]) = &shown {
                 text += &format!("certificate = \"{path}\"\n");
+            }
+            if let Some(page) = page(router) {
+                text += &format!("metrics = \"{page}\"\n");
             }
             if kind.lists_routers {
                 text += &format!("client_address = \"{}\"\ncluster_file = \"{routers}\"\n", router.address());

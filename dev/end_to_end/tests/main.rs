@@ -9,6 +9,7 @@ mod conversation;
 mod datagrams;
 mod differential;
 mod discovery;
+mod figures;
 mod flash;
 mod fleet;
 mod hostile;

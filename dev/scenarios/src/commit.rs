@@ -102,6 +102,7 @@ fn begin(fleet: &Fleet, memory: &RunFolder, number: usize, loads: &Loads) -> Res
     let router = AgentRouter {
         router: format!("r{number}").parse()?,
         view: "main".parse()?,
+        metrics: None,
         file,
         first_text: None,
         place: PeerPlace { address: format!("unix:{}", socket.display()), tls: None },

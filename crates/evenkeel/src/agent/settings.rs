@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use control::{ControlPlace, MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, is_client_address};
+use control::{ControlPlace, MEMBERS_PER_HOST_MAX, MetricsPlace, ROUTERS_PER_HOST_MAX, is_client_address};
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use serde::{Deserialize, Deserializer};
 
@@ -36,6 +36,9 @@ pub(super) struct AgentFile {
 pub(super) struct ServerEntry {
     pub(super) member: MemberId,
     pub(super) address: String,
+    /// Where it serves its metrics.
+    #[serde(default, deserialize_with = "metrics")]
+    pub(super) metrics: Option<MetricsPlace>,
     /// Written by `serve -P` or `memcached -P`.
     pub(super) pid_file: PathBuf,
     /// What it reads as --cluster-file, and nobody else writes.
@@ -55,6 +58,9 @@ pub(super) struct RouterEntry {
     /// What the file has before the first order, if it is not there: a router does not start without a file.
     pub(super) first_text: Option<String>,
     pub(super) address: String,
+    /// Where it serves its metrics.
+    #[serde(default, deserialize_with = "metrics")]
+    pub(super) metrics: Option<MetricsPlace>,
     pub(super) pid_file: PathBuf,
     /// Where clients reach it, for lists of routers.
     pub(super) client_address: Option<String>,
@@ -124,6 +130,12 @@ fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ControlPlace
     texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }
 
+fn metrics<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MetricsPlace>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let place = text.parse().map_err(|error| serde::de::Error::custom(format!("metrics: {error}")));
+    place.map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +184,13 @@ mod tests {
         let shown = "certificate = \"/run/one.pem\"\n";
         refused(&[HEAD, SERVER, shown, ROUTER, shown].concat(), "/run/one.pem is there twice");
         refused(&[HEAD, SERVER, "adress = \"x\"\n"].concat(), "adress");
+        for wrong in ["9150", "http://a:1", ":1", "a:0", "::1:5"] {
+            let metrics = format!("metrics = \"{wrong}\"\n");
+            refused(&[HEAD, SERVER, &metrics].concat(), "metrics: expected HOST:PORT");
+        }
+        let metrics = "metrics = \"127.0.0.1:9150\"\n";
+        let file = AgentFile::parse(&[HEAD, SERVER, metrics, ROUTER, metrics].concat()).expect("a file");
+        assert!(file.server[0].metrics.is_some() && file.router[0].metrics.is_some());
         refused(&[&HEAD.replace("c1:7500", "c1"), SERVER].concat(), "expected unix:PATH or HOST:PORT");
         refused(
             &[&HEAD.replace("[\"c1:7500\", \"unix:/run/c.sock\"]", "[]"), SERVER].concat(),

@@ -16,7 +16,7 @@ use crate::terminal::painted;
 mod all;
 mod one;
 mod one_router;
-mod page;
+pub(super) mod page;
 
 use page::{Page, ServerView};
 

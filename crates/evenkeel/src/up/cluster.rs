@@ -108,9 +108,10 @@ impl Cluster {
             return Ok(false);
         }
         let router_pid = SharedPid::default();
-        let servers = self.members.iter().map(|member| PlaneServer {
+        let servers = self.members.iter().zip(&self.metrics[1..]).map(|(member, metrics)| PlaneServer {
             name: member.name.replace(' ', "-"),
             address: member.address,
+            metrics: *metrics,
             pid: member.shared_pid(),
         });
         let settings = PlaneSettings {
@@ -118,6 +119,7 @@ impl Cluster {
             servers: servers.collect(),
             slots: self.slots,
             router_pid: SharedPid::clone(&router_pid),
+            router_metrics: self.metrics[0],
             lines: Arc::clone(lines),
             tls: self.encryption.as_ref().map(|encryption| Arc::clone(&encryption.client)),
         };

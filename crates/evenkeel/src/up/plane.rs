@@ -55,6 +55,8 @@ pub(super) type SharedPid = Arc<AtomicU32>;
 pub(super) struct PlaneServer {
     pub(super) name: String,
     pub(super) address: SocketAddr,
+    /// Where its page of figures is.
+    pub(super) metrics: SocketAddr,
     pub(super) pid: SharedPid,
 }
 
@@ -65,6 +67,8 @@ pub(super) struct PlaneSettings<'p> {
     /// How many of them have a slot; the others are spares.
     pub(super) slots: usize,
     pub(super) router_pid: SharedPid,
+    /// Where the router's page of figures is.
+    pub(super) router_metrics: SocketAddr,
     /// Where its lines go.
     pub(super) lines: Arc<HeldLines>,
     /// Of a client of the servers, if they speak TLS.
@@ -162,6 +166,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
     };
     let servers = settings.servers.iter().map(|server| AgentServer {
         member: server.name.parse().expect("a word and a number are a name"),
+        metrics: Some(server.metrics.into()),
         place: PeerPlace { address: server.address.to_string(), tls: settings.tls.clone() },
         process: look(&server.pid),
         cluster_file: None,
@@ -169,6 +174,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
     let router = AgentRouter {
         router: ROUTER.parse().expect("a word is a name"),
         view: VIEW.parse().expect("a word is a name"),
+        metrics: Some(settings.router_metrics.into()),
         file: configuration(settings.place),
         first_text: None,
         place: PeerPlace { address: format!("unix:{}", router_socket(settings.place).display()), tls: None },

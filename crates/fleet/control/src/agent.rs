@@ -3,6 +3,7 @@
 //! ```text
 //! thread "agent"   every second: look at routers and servers ─► Probation ─► write, put back, empty ─► report
 //! thread "turns"   report ─► a controller, which waits ─► orders ─► thread "agent"
+//! thread "pages"   every 5 seconds: pages of figures ─► the next look
 //! ```
 //!
 //! It decides nothing but what it must without controllers: whether a text stays in a router ([`fleet::probation`]). Without
@@ -13,6 +14,8 @@ mod beside_server;
 mod cluster_file;
 mod controllers;
 mod figures;
+mod pages;
+mod server_stats;
 mod settings;
 mod state;
 mod sweep;
@@ -32,6 +35,7 @@ use beside_router::BesideRouter;
 use beside_server::BesideServer;
 use cluster_file::HeldText;
 use controllers::Controllers;
+use pages::{Pages, RouterPage, ServerPage};
 use settings::SharedReport;
 use state::{AgentStateError, AgentStore};
 
@@ -47,6 +51,7 @@ const ORDERS_MAX: usize = 2;
 
 pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
+pub use pages::MetricsPlace;
 pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook};
 
 /// Why an agent does not begin.
@@ -72,11 +77,28 @@ pub enum AgentError {
 pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentError> {
     let failed = |source| AgentError::State { host: settings.host.clone(), source };
     let store = AgentStore::open(&settings.folder).map_err(failed)?;
-    let routers: Result<Vec<BesideRouter>, AgentStateError> =
-        settings.routers.iter().map(|router| BesideRouter::new(router.clone(), store.clone())).collect();
+    let (figures, clock) = (Arc::new(AgentFigures::new()), Stopwatch::start());
+    let mut pages =
+        Pages::new(settings.tls.current(), clock, Arc::clone(&figures), Arc::clone(&settings.say));
+    let routers: Result<Vec<BesideRouter>, AgentStateError> = settings
+        .routers
+        .iter()
+        .map(|router| {
+            let page =
+                router.metrics.as_ref().map(|at| pages.watch::<RouterPage>(router.router.as_str(), at));
+            BesideRouter::new(router.clone(), page, store.clone())
+        })
+        .collect();
     let routers = routers.map_err(failed)?;
-    let servers: Result<Vec<BesideServer>, AgentStateError> =
-        settings.servers.iter().map(|server| BesideServer::new(server.clone(), store.clone())).collect();
+    let servers: Result<Vec<BesideServer>, AgentStateError> = settings
+        .servers
+        .iter()
+        .map(|server| {
+            let page =
+                server.metrics.as_ref().map(|at| pages.watch::<ServerPage>(server.member.as_str(), at));
+            BesideServer::new(server.clone(), page, store.clone())
+        })
+        .collect();
     let servers = servers.map_err(failed)?;
     let report = TurnReport {
         host: settings.host.clone(),
@@ -91,7 +113,6 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         routers: Vec::new(),
     };
     let shared = Arc::new(Mutex::new(report));
-    let figures = Arc::new(AgentFigures::new());
     let controllers = || Controllers::new(&settings, Arc::clone(&figures));
     let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
     let (sender, orders) = sync_channel(ORDERS_MAX);
@@ -102,8 +123,9 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         quick,
         figures: Arc::clone(&figures),
         say,
-        clock: Stopwatch::start(),
+        clock,
     };
+    pages.start().map_err(AgentError::Thread)?;
     let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
     spawn("agent").spawn(move || agent.run(&orders)).map_err(AgentError::Thread)?;
     let turns = move || patient.take_turns(&shared, &sender);
@@ -192,16 +214,18 @@ impl Agent {
         for router in &mut self.routers {
             router.look(now, &*self.say);
         }
-        let members: Vec<_> = self.servers.iter_mut().map(BesideServer::look).collect();
+        let members: Vec<_> = self.servers.iter_mut().map(|server| server.look(now, &*self.say)).collect();
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // Hits and misses are figures, not news.
         let news = |members: &[MemberReport]| -> Vec<MemberReport> {
             members.iter().map(|member| MemberReport { hits: 0, misses: 0, ..member.clone() }).collect()
         };
-        // Nor is it news which servers are not asked: nothing is decided sooner by it.
+        // Nor are a router's, nor which servers are not asked: nothing is decided sooner by it.
         let of_routers = |routers: &[RouterReport]| -> Vec<RouterReport> {
-            routers.iter().map(|router| RouterReport { unasked: Vec::new(), ..router.clone() }).collect()
+            let bare =
+                |router: &RouterReport| RouterReport { unasked: Vec::new(), figures: None, ..router.clone() };
+            routers.iter().map(bare).collect()
         };
         let is_news =
             of_routers(&report.routers) != of_routers(&routers) || news(&report.members) != news(&members);

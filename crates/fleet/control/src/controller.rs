@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! event          in acting/      parts, which decide
-//! a turn ──────► hearing.rs ───► agents ─► health, rollout, drains ───────────────────────► orders.rs
+//! a turn ──────► hearing.rs ───► agents, figures ─► health, rollout, drains ──────────────► orders.rs
 //! a probe ─────► hearing.rs ───► probes; health
 //! the register ► hearing.rs ───► register_mirror ─► failures, health, agents, lists, rollout
 //! time, tick ──► upkeep.rs ────► rollout: the next wave, what is settled
@@ -16,7 +16,7 @@
 //!            │                   drains, warm_ups: a phase that is over ──────────────────► publishing.rs
 //!            └─► orders.rs ────► rollout, drains, lists ─► orders at the agents' seats
 //! a person ────► commands.rs ──► planning: a change that was shown ───────────────────────► publishing.rs, orders.rs
-//!            └─► status.rs, answers/documents.rs
+//!            └─► status.rs, answers/{documents,figures}.rs
 //! ```
 //!
 //! One thread calls it, with messages and moments. It decides nothing that `fleet` does not decide, reads no clock and opens
@@ -71,6 +71,7 @@ use slots::drains::Drains;
 use slots::warm_ups::WarmUps;
 
 pub(crate) use acting::figures::ControllerFigures;
+pub(crate) use acting::request_sums::{LevelSums, RequestSums};
 pub(crate) use settings::ControllerError;
 pub use settings::ControllerSettings;
 
@@ -199,6 +200,7 @@ impl Controller {
         }
         self.seats.set_without_register(self.register.away().is_some());
         self.find_silent();
+        self.agents.forget_old_figures(self.register.view(), self.now);
         self.orders.if_so(self.agents.find_oldest_read());
         self.advance_rollout();
         self.publish_forgotten();
@@ -235,6 +237,7 @@ impl Controller {
                 self.read_for_people();
                 self.status()
             }
+            ControlQuestion::Figures(question) => self.figures_document(&question),
             ControlQuestion::Policy => self.policy(),
             ControlQuestion::History => answers::documents::history(self.register.view()),
             ControlQuestion::Diff { from, to } => {

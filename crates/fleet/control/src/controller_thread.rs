@@ -43,7 +43,7 @@ pub fn moment(clock: &Stopwatch) -> Now {
 /// date, if anybody reads them.
 pub fn run_controller(
     mut controller: Controller,
-    messages: &Receiver<ControllerMessage>,
+    messages: &Receiver<Box<ControllerMessage>>,
     probes: &ProbeList,
     tls: bool,
     clock: Stopwatch,
@@ -58,10 +58,10 @@ pub fn run_controller(
                 // What comes meanwhile is taken with it.
                 pause(TICK_MIN.saturating_sub(last.passed()));
                 let (now, unix_s) = (now(), unix_s().cast_signed());
-                controller.on_message(first, now, unix_s);
+                controller.on_message(*first, now, unix_s);
                 let begun = Stopwatch::start();
                 for message in messages.try_iter().take(MESSAGES_PER_TICK) {
-                    controller.on_message(message, now, unix_s);
+                    controller.on_message(*message, now, unix_s);
                     // A question may take long: what is due is not put off by the next one.
                     if begun.passed() >= TICK {
                         break;

@@ -94,12 +94,12 @@ struct Unsent {
 
 impl LivenessOutbox {
     /// A turn; a later one of the same host takes the place of an earlier one.
-    pub fn put_turn(&self, report: &TurnReport) {
+    pub fn put_turn(&self, report: TurnReport) {
         let mut unsent = self.lock();
         let has_room = unsent.turns.len() < SEATS_MAX || unsent.turns.contains_key(&report.host);
         if has_room && !unsent.is_closed {
             unsent.recalled.remove(&report.host);
-            unsent.turns.insert(report.host.clone(), report.clone());
+            unsent.turns.insert(report.host.clone(), report);
         }
     }
 
@@ -190,12 +190,12 @@ mod tests {
     fn of_each_host_the_last_turn_waits() {
         let outbox = LivenessOutbox::default();
         for (host, number) in [("h1", 1), ("h2", 1), ("h1", 2)] {
-            outbox.put_turn(&turn(host, number));
+            outbox.put_turn(turn(host, number));
         }
         let message = take(&outbox);
         assert_eq!(numbers(&message.turns), [("h1".into(), 2), ("h2".into(), 1)]);
         // It was not delivered, and h2 has spoken meanwhile.
-        outbox.put_turn(&turn("h2", 2));
+        outbox.put_turn(turn("h2", 2));
         outbox.put_back(message);
         assert_eq!(numbers(&take(&outbox).turns), [("h1".into(), 2), ("h2".into(), 2)]);
         assert!(take(&outbox).is_empty());
@@ -207,11 +207,11 @@ mod tests {
         let [h1, h2] = ["h1", "h2"].map(|name| name.parse::<HostId>().expect("a name"));
         outbox.put_recalled(&h1);
         outbox.put_recalled(&h2);
-        outbox.put_turn(&turn("h1", 1));
+        outbox.put_turn(turn("h1", 1));
         let message = take(&outbox);
         assert_eq!((&*message.recalled, message.turns.len()), (std::slice::from_ref(&h2), 1));
         // It was not delivered, and h2 has come meanwhile.
-        outbox.put_turn(&turn("h2", 1));
+        outbox.put_turn(turn("h2", 1));
         outbox.put_back(message);
         assert_eq!(take(&outbox).recalled, []);
     }
@@ -220,7 +220,7 @@ mod tests {
     fn a_controller_that_is_away_costs_one_turn_of_each_host() {
         let outbox = LivenessOutbox::default();
         for number in 0..SEATS_MAX + 10 {
-            outbox.put_turn(&turn(&format!("h{number}"), 1));
+            outbox.put_turn(turn(&format!("h{number}"), 1));
         }
         let mut messages = Vec::new();
         loop {

@@ -68,7 +68,8 @@ pub enum ControllerMessage {
 
 /// The service.
 pub struct ControlService {
-    queue: SyncSender<ControllerMessage>,
+    /// Its places are there from the start, so each is no more than a pointer.
+    queue: SyncSender<Box<ControllerMessage>>,
     seats: Arc<AgentSeats>,
     fleet: FleetName,
     say: SayLine,
@@ -93,7 +94,7 @@ impl ControlService {
         seats: Arc<AgentSeats>,
         fleet: FleetName,
         say: SayLine,
-    ) -> (Arc<ControlService>, Receiver<ControllerMessage>) {
+    ) -> (Arc<ControlService>, Receiver<Box<ControllerMessage>>) {
         let (queue, messages) = sync_channel(QUEUE_MAX);
         let (checks, joins) = (Semaphore::new(CHECKS_AT_ONCE), Semaphore::new(JOINS_AT_ONCE));
         let service = Arc::new_cyclic(|me: &Weak<ControlService>| {
@@ -105,12 +106,12 @@ impl ControlService {
 
     /// Passes a probe's result on. If the thread is that far behind, the next one has to do.
     pub fn note_probe(&self, result: ProbeResult) {
-        let _ = self.queue.try_send(ControllerMessage::Probe(result));
+        let _ = self.queue.try_send(Box::new(ControllerMessage::Probe(result)));
     }
 
     /// Says that the register has changed. The thread looks for itself now and then if it is that far behind.
     pub fn note_change(&self) {
-        let _ = self.queue.try_send(ControllerMessage::Changed);
+        let _ = self.queue.try_send(Box::new(ControllerMessage::Changed));
     }
 
     /// Requests that were refused since the start: no certificate of the fleet, or no right.
@@ -119,7 +120,9 @@ impl ControlService {
     }
 
     async fn turn(&self, report: TurnReport) -> ApiReply {
-        if self.queue.try_send(ControllerMessage::Turn(report.clone())).is_err() {
+        // Thousands wait: what the thread that decides is told is not kept meanwhile.
+        let (report, told) = (report.without_members(), report);
+        if self.queue.try_send(Box::new(ControllerMessage::Turn(told))).is_err() {
             return busy();
         }
         let most = report.wait_ms.map_or(Duration::MAX, |wait| Duration::from_millis(wait.into()));
@@ -195,7 +198,8 @@ impl ControlService {
         };
         let Ok(_permit) = room.map(Semaphore::try_acquire).transpose() else { return busy() };
         let (sender, answer) = oneshot::channel();
-        if self.queue.try_send(ControllerMessage::Question(question, requester, sender)).is_err() {
+        let question = ControllerMessage::Question(question, requester, sender);
+        if self.queue.try_send(Box::new(question)).is_err() {
             return busy();
         }
         match timeout(ANSWER_WITHIN, answer).await {
@@ -208,7 +212,10 @@ impl ControlService {
 impl Api for ControlService {
     fn answer(self: Arc<Self>, request: ApiRequest) -> ApiAnswer {
         Box::pin(async move {
-            match self.admitted(&request) {
+            let admitted = self.admitted(&request);
+            // A turn waits for long, and its body is understood.
+            drop(request);
+            match admitted {
                 Ok((ControlQuestion::Turn(report), _)) => self.turn(report).await,
                 Ok((question, requester)) => self.answer_question(question, requester).await,
                 Err(reply) => reply,

@@ -4,6 +4,7 @@
 //! every output is deterministic.
 
 pub mod drain;
+pub mod figures;
 pub mod health;
 pub mod probation;
 pub mod resize;

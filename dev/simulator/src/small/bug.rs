@@ -31,7 +31,7 @@ pub enum SmallBug {
 
 impl SmallBug {
     /// All of them.
-    pub const ALL: [SmallBug; 11] = [
+    pub const ALL: [SmallBug; 12] = [
         SmallBug::FlushAssumed,
         SmallBug::DeleteErrorHidden,
         SmallBug::OlderTextTaken,

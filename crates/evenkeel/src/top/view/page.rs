@@ -45,9 +45,9 @@ impl ServerView {
 }
 
 /// A terminal that is filled from the top.
-pub(super) struct Page<'f, 'b> {
-    pub(super) frame: &'f mut Frame<'b>,
-    pub(super) left: Rect,
+pub(crate) struct Page<'f, 'b> {
+    pub(crate) frame: &'f mut Frame<'b>,
+    pub(crate) left: Rect,
 }
 
 impl Page<'_, '_> {
@@ -60,19 +60,19 @@ impl Page<'_, '_> {
         taken
     }
 
-    pub(super) fn lines(&mut self, lines: Vec<Line<'_>>) {
+    pub(crate) fn lines(&mut self, lines: Vec<Line<'_>>) {
         let area = self.take(lines.len());
         self.frame.render_widget(Paragraph::new(lines), area);
     }
 
     /// An empty row, if there is something below it.
-    pub(super) fn gap(&mut self) {
+    pub(crate) fn gap(&mut self) {
         if self.left.height > 2 {
             self.take(1);
         }
     }
 
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.left.width.into()
     }
 
@@ -85,7 +85,7 @@ impl Page<'_, '_> {
 }
 
 /// Text of a server's, in one line of at most so many characters.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     // Escaping only makes it longer, and a hostile text may be very long.
     let start: String = text.chars().take(width + 1).collect();
     let text = escape::line(&start);
@@ -105,7 +105,7 @@ pub(super) fn bar(share: f64, width: usize) -> String {
 }
 
 /// Green, yellow from `warm` on, red from `hot` on.
-pub(super) fn heat(value: f64, warm: f64, hot: f64) -> Color {
+pub(crate) fn heat(value: f64, warm: f64, hot: f64) -> Color {
     match value {
         value if value >= hot => Color::Red,
         value if value >= warm => Color::Yellow,
@@ -114,16 +114,16 @@ pub(super) fn heat(value: f64, warm: f64, hot: f64) -> Color {
 }
 
 /// In red where it is not zero: nothing of this should happen.
-pub(super) fn alarm(value: f64, text: String) -> Span<'static> {
+pub(crate) fn alarm(value: f64, text: String) -> Span<'static> {
     if value > 0.0 { Span::styled(text, Style::new().red().bold()) } else { Span::raw(text) }
 }
 
-pub(super) fn heading(text: impl Into<String>) -> Line<'static> {
+pub(crate) fn heading(text: impl Into<String>) -> Line<'static> {
     Line::styled(text.into(), Style::new().bold())
 }
 
 /// The first row: what, and how to leave.
-pub(super) fn title(page: &mut Page<'_, '_>, what: &str) {
+pub(crate) fn title(page: &mut Page<'_, '_>, what: &str) {
     let leave = "q ends";
     let room = page.width().saturating_sub(TITLE.len() + leave.len() + 4);
     let area = page.take(1);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleet::figures::{RouterPageTally, RouterTally};
 use fleet::probation::{
     AgentAction, AgentReport, GivenText, LostServer, Probation, RouterCounts, RouterObservation,
 };
@@ -12,6 +13,7 @@ use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use super::cluster_file::{ClusterFile, HeldText};
+use super::pages::{PageTally, is_foreign};
 use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
 use crate::routers::router_client::{RouterClient, digest_of};
@@ -54,11 +56,24 @@ pub(super) struct BesideRouter {
     /// Why the text of the last order is not kept: no look at the router mends it, only an order with a text that is.
     order_trouble: Option<String>,
     list: Option<ClusterFile>,
+    figures: FiguresBeside,
+}
+
+/// What is read of its figures.
+struct FiguresBeside {
+    page: Option<PageTally<RouterPageTally>>,
+    has_foreign_page: bool,
+    /// By its last answer; none before the first.
+    tally: Option<RouterTally>,
 }
 
 impl BesideRouter {
     /// With what was kept.
-    pub(super) fn new(router: AgentRouter, store: AgentStore) -> Result<BesideRouter, AgentStateError> {
+    pub(super) fn new(
+        router: AgentRouter,
+        page: Option<PageTally<RouterPageTally>>,
+        store: AgentStore,
+    ) -> Result<BesideRouter, AgentStateError> {
         let kept: Option<Probation> = store.load(&name(&router.router))?;
         let file = RouterFile::new(&router.file);
         let begun = kept.as_ref().and_then(Probation::good).map(|good| &good.digest);
@@ -94,6 +109,7 @@ impl BesideRouter {
             trouble: None,
             order_trouble: None,
             list,
+            figures: FiguresBeside { page, has_foreign_page: false, tally: None },
         })
     }
 
@@ -125,6 +141,7 @@ impl BesideRouter {
             trouble: self.order_trouble.clone().or_else(|| self.trouble.clone()),
             client_address: self.router.client_address.clone(),
             has_cluster_file: self.list.is_some(),
+            figures: self.figures.tally.clone().map(Box::new),
         }
     }
 
@@ -191,6 +208,9 @@ impl BesideRouter {
         };
         self.loaded = process.and_then(|_| self.client.loaded().ok());
         let counts = self.loaded.as_ref().and_then(|_| self.client.counts().ok());
+        if self.figures.note(counts, process, now) {
+            say(LogLevel::Warning, &format!("{}: its page is another process's", self.router.router));
+        }
         self.note_traffic(counts);
         self.note_asked(now);
         let file = match self.file.read() {
@@ -323,6 +343,22 @@ impl BesideRouter {
     }
 }
 
+impl FiguresBeside {
+    /// Takes the router's answer, if there is one. Whether its page has become another process's.
+    fn note(&mut self, counts: Option<RouterCounts>, pid: Option<u64>, now: Now) -> bool {
+        if let Some(RouterCounts { requests, errors, .. }) = counts {
+            let (requests, errors) = (Some(requests), Some(errors));
+            self.tally = Some(RouterTally { at_ms: now.ms(), pid, requests, errors, page: None });
+        }
+        let Some(tally) = &mut self.tally else { return false };
+        let page = self.page.as_ref().and_then(PageTally::last);
+        let is_foreign = page.as_ref().is_some_and(|page| is_foreign(page.pid, pid));
+        tally.page = page.filter(|_| !is_foreign);
+        let was_foreign = std::mem::replace(&mut self.has_foreign_page, is_foreign);
+        is_foreign && !was_foreign
+    }
+}
+
 /// Writes the first text if there is no file. It is kept, so that the router can go back to it from the first order.
 fn begin_file(file: &RouterFile, text: &str, store: &AgentStore) -> Result<(), AgentStateError> {
     if file.read()?.is_none() {
@@ -357,6 +393,7 @@ mod tests {
         let router = AgentRouter {
             router: "r1".parse().expect("a name"),
             view: "main".parse().expect("a name"),
+            metrics: None,
             file: folder.join("route.json"),
             first_text: Some(FIRST.to_owned()),
             place: PeerPlace { address: format!("unix:{}", folder.join("none.sock").display()), tls: None },
@@ -365,7 +402,7 @@ mod tests {
             cluster_file: None,
         };
         let store = AgentStore::open(&folder.join("agent")).expect("a store");
-        BesideRouter::new(router, store).expect("it begins")
+        BesideRouter::new(router, None, store).expect("it begins")
     }
 
     #[test]

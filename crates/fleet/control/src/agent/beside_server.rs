@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use fleet::MemberId;
+use fleet::figures::{MemberTally, ServerPageTally};
 use serde::{Deserialize, Serialize};
 
 use super::cluster_file::{ClusterFile, HeldText};
+use super::pages::{PageTally, is_foreign};
+use super::server_stats::tally_in;
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
 use super::sweep::Sweeper;
@@ -26,8 +30,10 @@ pub(super) struct BesideServer {
     server: AgentServer,
     store: AgentStore,
     kept: Kept,
-    hits: u64,
-    misses: u64,
+    page: Option<PageTally<ServerPageTally>>,
+    /// By its last answer; none before the first.
+    figures: Option<MemberTally>,
+    has_foreign_page: bool,
     file: Option<ClusterFile>,
     sweeper: Sweeper,
 }
@@ -42,11 +48,15 @@ struct Kept {
 
 impl BesideServer {
     /// With what was kept.
-    pub(super) fn new(server: AgentServer, store: AgentStore) -> Result<BesideServer, AgentStateError> {
+    pub(super) fn new(
+        server: AgentServer,
+        page: Option<PageTally<ServerPageTally>>,
+        store: AgentStore,
+    ) -> Result<BesideServer, AgentStateError> {
         let kept = store.load(&name(&server.member))?.unwrap_or_default();
         let file = server.cluster_file.clone().map(ClusterFile::new);
         let sweeper = Sweeper::new(server.place.clone());
-        Ok(BesideServer { server, store, kept, hits: 0, misses: 0, file, sweeper })
+        Ok(BesideServer { server, store, kept, page, figures: None, has_foreign_page: false, file, sweeper })
     }
 
     pub(super) fn id(&self) -> &MemberId {
@@ -59,25 +69,39 @@ impl BesideServer {
     }
 
     /// Looks at the server.
-    pub(super) fn look(&mut self) -> MemberReport {
+    pub(super) fn look(&mut self, now: Now, say: &dyn Fn(LogLevel, &str)) -> MemberReport {
         let process = (self.server.process)();
         if matches!(process, ProcessReport::Running { .. })
             && let Ok(answer) = self.ask(b"stats\r\n", |answer| answer.ends_with(b"END\r\n"))
         {
-            let count = |name: &str| {
-                let text = String::from_utf8_lossy(&answer);
-                let line = text
-                    .lines()
-                    .find_map(|line| line.strip_prefix("STAT ")?.strip_prefix(name)?.strip_prefix(' '));
-                line.and_then(|value| value.trim().parse().ok())
-            };
-            (self.hits, self.misses) = (count("get_hits").unwrap_or(0), count("get_misses").unwrap_or(0));
+            self.figures = Some(tally_in(&answer, now.ms()));
+        }
+        if let Some(figures) = &mut self.figures {
+            let (page, pid) = (self.page.as_ref().and_then(PageTally::last), figures.pid);
+            let is_foreign = page.as_ref().is_some_and(|page| is_foreign(page.pid, pid));
+            if is_foreign && !self.has_foreign_page {
+                say(LogLevel::Warning, &format!("{}: its page is another process's", self.server.member));
+            }
+            self.has_foreign_page = is_foreign;
+            figures.page = page.filter(|_| !is_foreign);
         }
         let member = self.server.member.clone();
         let Kept { flushes, is_kept_empty } = self.kept;
-        let (hits, misses, has_cluster_file) = (self.hits, self.misses, self.file.is_some());
-        let sweep = Some(self.sweeper.report());
-        MemberReport { member, process, flushes, is_kept_empty, hits, misses, has_cluster_file, sweep }
+        let has_cluster_file = self.file.is_some();
+        let count = |of: fn(&MemberTally) -> Option<u64>| self.figures.as_ref().and_then(of).unwrap_or(0);
+        let (hits, misses) = (count(|tally| tally.hits), count(|tally| tally.misses));
+        let (sweep, figures) = (Some(self.sweeper.report()), self.figures.clone().map(Box::new));
+        MemberReport {
+            member,
+            process,
+            flushes,
+            is_kept_empty,
+            hits,
+            misses,
+            has_cluster_file,
+            sweep,
+            figures,
+        }
     }
 
     /// Carries out an order, with the text of the cluster's file if there is one.

@@ -84,6 +84,10 @@ impl Controllers {
             let mut report = report.clone();
             let (stays, longest) = (self.choice.stays(), STAYS_FOR.as_millis() as u32);
             report.stays = Some(stays);
+            let turn = report.turn;
+            for router in &mut report.routers {
+                router.figures = router.figures.take().map(|figures| Box::new(figures.fitted(turn)));
+            }
             report.wait_ms = if stays { Some(wait_ms.unwrap_or(longest).min(longest)) } else { wait_ms };
             report
         };

@@ -13,6 +13,8 @@ pub struct AgentFigures {
     answered: AtomicU64,
     failed: AtomicU64,
     orders: AtomicU64,
+    pages_read: AtomicU64,
+    pages_failed: AtomicU64,
 }
 
 impl AgentFigures {
@@ -25,6 +27,8 @@ impl AgentFigures {
             answered: zero(),
             failed: zero(),
             orders: zero(),
+            pages_read: zero(),
+            pages_failed: zero(),
         }
     }
 
@@ -39,6 +43,16 @@ impl AgentFigures {
 
     pub(crate) fn note_orders(&self, count: usize) {
         self.orders.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_page(&self, is_read: bool) {
+        let count = if is_read { &self.pages_read } else { &self.pages_failed };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Pages of servers and routers that were read, and that were not.
+    pub(crate) fn pages(&self) -> (u64, u64) {
+        (self.pages_read.load(Ordering::Relaxed), self.pages_failed.load(Ordering::Relaxed))
     }
 
     /// Time since a controller has answered, or since the start.

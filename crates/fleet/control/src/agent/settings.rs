@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
+use super::pages::MetricsPlace;
 use crate::client::ControlPlace;
 use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
@@ -21,6 +22,8 @@ pub struct AgentRouter {
     pub router: RouterId,
     /// What it reads.
     pub view: ViewName,
+    /// Where its page of figures is, if it has one.
+    pub metrics: Option<MetricsPlace>,
     /// The file that it reads.
     pub file: PathBuf,
     /// What is put there if there is no file and nothing was ever kept of this router; none to wait for the first order.
@@ -40,6 +43,8 @@ pub struct AgentRouter {
 pub struct AgentServer {
     /// Which.
     pub member: MemberId,
+    /// Where its page of figures is, if it has one.
+    pub metrics: Option<MetricsPlace>,
     /// Where it answers.
     pub place: PeerPlace,
     /// Its process.

@@ -11,5 +11,6 @@ mod healing;
 mod hearing;
 pub(crate) mod orders;
 mod publishing;
+pub(crate) mod request_sums;
 mod status;
 mod upkeep;

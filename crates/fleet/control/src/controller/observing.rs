@@ -2,5 +2,6 @@
 
 pub(crate) mod agents;
 pub(crate) mod member_facts;
+pub(crate) mod member_figures;
 pub(crate) mod peers;
 pub(crate) mod probes;

@@ -2,6 +2,7 @@
 
 mod adopting;
 mod drain;
+mod figures;
 mod gone;
 mod joining;
 mod learnt;
@@ -215,6 +216,7 @@ impl FakeAgent {
             trouble: None,
             client_address: None,
             has_cluster_file: false,
+            figures: None,
         };
         let member = MemberReport {
             member: format!("m{number}").parse().expect("a name"),
@@ -225,6 +227,7 @@ impl FakeAgent {
             misses: 0,
             has_cluster_file: true,
             sweep: Some(SweepReport::default()),
+            figures: None,
         };
         let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});
         let mut report: TurnReport = serde_json::from_value(json).expect("a report");

@@ -11,6 +11,8 @@ use fleet::rollout::RolloutState;
 use os::clock::Stopwatch;
 use stdx::exposition::{Exposition, FamilyKind};
 
+mod request_sums;
+
 use crate::agent::AgentFigures;
 use crate::controller::ControllerFigures;
 use crate::identity::FleetIdentity;
@@ -165,6 +167,7 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
         let mut family = text.family(name, Gauge, help);
         counts.iter().for_each(|(state, count)| family.sample(&[("state", state)], count));
     }
+    request_sums::write(text, &figures.requests);
     let mut decisions = text.family(
         "evenkeel_control_decisions_total",
         Counter,
@@ -215,6 +218,14 @@ impl Source for AgentPages {
         let (answered, failed) = figures.turns();
         turns.sample(&[("result", "answered")], answered);
         turns.sample(&[("result", "failed")], failed);
+        let mut pages = text.family(
+            "evenkeel_agent_page_reads_total",
+            Counter,
+            "Readings of the pages of figures of servers and routers, by whether they were whole and understood.",
+        );
+        let (read, failed) = figures.pages();
+        pages.sample(&[("result", "read")], read);
+        pages.sample(&[("result", "failed")], failed);
         text.single(
             "evenkeel_agent_orders_total",
             Counter,

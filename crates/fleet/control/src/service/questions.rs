@@ -1,6 +1,7 @@
 //! Questions to a controller: from HTTP's words to ours, checked once.
 //!
 //! ```text
+//! GET  /v1/figures[?member=ID | ?host=ID | ?cluster=NAME][&since=UNIX]
 //! GET  /v1/status  /v1/history  /v1/diff?from=N[&to=N]  /v1/why?key=K[&view=V]
 //! POST /v1/plan    {policy | requests | rollback | adopt | drain | scale | …}  what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
@@ -54,6 +55,8 @@ const KEY_LEN_MAX: usize = 250;
 pub enum ControlQuestion {
     /// The state of the fleet.
     Status,
+    /// Figures of members, and service levels.
+    Figures(FiguresQuestion),
     /// The policy in force, as it was given.
     Policy,
     /// Generations, the newest first.
@@ -130,6 +133,19 @@ pub enum ControlQuestion {
     Turn(TurnReport),
     /// What another controller has heard.
     Liveness(LivenessReport),
+}
+
+/// Whose figures, and since when. What is not named is not restricted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FiguresQuestion {
+    /// A server or router.
+    pub member: Option<MemberId>,
+    /// Servers and routers of a host.
+    pub host: Option<HostId>,
+    /// Servers with a slot of a cluster.
+    pub cluster: Option<ClusterName>,
+    /// All points since then, in seconds since 1970; without it, the last one of each.
+    pub since_unix: Option<i64>,
 }
 
 /// What a person wants of a rollout.
@@ -362,6 +378,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
     let query = Query::of(request.query.as_deref())?;
     let question = match (request.method, &*request.path) {
         (Get, "/v1/status") => ControlQuestion::Status,
+        (Get, "/v1/figures") => ControlQuestion::Figures(figures(&query)?),
         (Get, "/v1/policy") => ControlQuestion::Policy,
         (Get, "/v1/history") => ControlQuestion::History,
         (Get, "/v1/diff") => {
@@ -439,6 +456,27 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
     };
     query.all_known(&question)?;
     Ok(question)
+}
+
+fn figures(query: &Query) -> Result<FiguresQuestion, QuestionFault> {
+    fn name<T: FromStr<Err: fmt::Display>>(text: Option<String>) -> Result<Option<T>, QuestionFault> {
+        text.map(|text| text.parse().map_err(|error| bad(format!("{error}")))).transpose()
+    }
+    let since = query.text("since")?.map(|text| {
+        let expected = || bad(format!("since: expected seconds since 1970, found {text:?}"));
+        text.parse::<i64>().ok().filter(|since| *since >= 0).ok_or_else(expected)
+    });
+    let question = FiguresQuestion {
+        member: name(query.text("member")?)?,
+        host: name(query.text("host")?)?,
+        cluster: name(query.text("cluster")?)?,
+        since_unix: since.transpose()?,
+    };
+    let scopes = [question.member.is_some(), question.host.is_some(), question.cluster.is_some()];
+    match scopes.into_iter().filter(|is_given| *is_given).count() {
+        0 | 1 => Ok(question),
+        _ => Err(bad("expected one of member, host and cluster, found several")),
+    }
 }
 
 fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
@@ -561,6 +599,7 @@ impl Query {
     /// A word that is misspelt would be a question that was not answered.
     fn all_known(&self, question: &ControlQuestion) -> Result<(), QuestionFault> {
         let known: &[&str] = match question {
+            ControlQuestion::Figures(_) => &["member", "host", "cluster", "since"],
             ControlQuestion::Diff { .. } => &["from", "to"],
             ControlQuestion::Why { .. } => &["key", "view"],
             _ => &[],

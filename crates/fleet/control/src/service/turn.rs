@@ -6,11 +6,16 @@
 
 use std::collections::BTreeMap;
 
+use fleet::figures::{MemberTally, RouterTally};
 use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, ZoneName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod figures;
 mod limits;
+
+pub(crate) use figures::TurnFigures;
+use figures::as_far_as_known;
 
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
@@ -74,6 +79,9 @@ pub struct MemberReport {
     /// What became of orders to [sweep](MemberOrder::sweep) it; an older agent, which cannot, does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepReport>,
+    /// Its figures; none of a server that has not answered yet, and of an older agent. What is not understood is unknown.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Box<MemberTally>>,
 }
 
 /// What became of orders to sweep a server.
@@ -138,6 +146,9 @@ pub struct RouterReport {
     /// Whether it reads a file with such a list, which the agent writes.
     #[serde(default)]
     pub has_cluster_file: bool,
+    /// Its figures; none of a router that has not answered yet, and of an older agent. What is not understood is unknown.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Box<RouterTally>>,
 }
 
 /// What became of a text.

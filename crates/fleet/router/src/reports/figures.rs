@@ -4,7 +4,9 @@
 use super::hot_keys;
 use crate::config::{Json, JsonValue, Location};
 use crate::reports::facts::ReportFacts;
+use crate::reports::metrics::server_figures::{AllServers, ServerFigures};
 use crate::shared::RouterShared;
+use crate::stats::shadow_counts::{ShadowComparison, ShadowReport};
 use crate::stats::{COMMANDS, DestinationPhase, LATENCY_BUCKETS, RouteTotals, ServerPhases, bound_s};
 
 /// The object `route` of the page. Rates are differences of two pages, over the difference of their `uptime_us`.
@@ -24,6 +26,9 @@ pub(super) fn figures(shared: &RouterShared, facts: &ReportFacts, network: &net:
     let commands = COMMANDS.into_iter().zip(totals.requests).map(|(name, count)| (name, number(count)));
     let phases_by_name =
         DestinationPhase::ALL.into_iter().map(|phase| (phase.name(), number(phases.all[phase as usize])));
+    let servers = AllServers::read(shared);
+    let pools = servers.pools.iter().map(|(name, figures)| (&**name, pool(figures)));
+    let timeouts = servers.servers.iter().map(|(_, figures)| figures.timeouts()).sum::<u64>();
     let cpu_us = ((facts.process.user_s + facts.process.system_s) * 1e6) as u64;
     object([
         ("version", JsonValue::String(crate::EVENKEEL_VERSION.to_owned())),
@@ -35,6 +40,9 @@ pub(super) fn figures(shared: &RouterShared, facts: &ReportFacts, network: &net:
         ("hot_cache_hits", number(totals.hot_hits)),
         ("failovers", number(totals.failovers)),
         ("failed_failovers", number(totals.failed_failovers)),
+        ("timeouts", number(timeouts + servers.others.timeouts())),
+        ("pools", object(pools).value),
+        ("shadows", shadows(&plan.shadow_report())),
         ("servers", number(names.len() as u64)),
         ("unavailable_servers", number(unavailable as u64)),
         ("outstanding", number(totals.outstanding())),
@@ -50,6 +58,28 @@ pub(super) fn figures(shared: &RouterShared, facts: &ReportFacts, network: &net:
         ("latency", object([("buckets", buckets(&latency))]).value),
         ("hot", hot(shared, facts)),
     ])
+}
+
+/// Requests to the servers of a pool, of which `errors` were not answered well, and `timeouts` of these not in time.
+fn pool(figures: &ServerFigures) -> JsonValue {
+    let all: u64 = figures.fates().iter().sum();
+    let counts = [
+        ("requests", number(all)),
+        ("errors", number(all - figures.successes())),
+        ("timeouts", number(figures.timeouts())),
+    ];
+    object(counts).value
+}
+
+/// Requests whose reply was compared with that of a shadow, and those of them whose replies differ, of all shadows; `null` if none is
+/// compared.
+fn shadows(report: &ShadowReport) -> JsonValue {
+    if report.shadows.is_empty() {
+        return JsonValue::Null;
+    }
+    let sum = |of: fn(&ShadowComparison) -> u64| number(report.shadows.iter().map(of).sum());
+    object([("compared", sum(ShadowComparison::compared)), ("differed", sum(ShadowComparison::differed))])
+        .value
 }
 
 /// Pairs of the end of a bucket in microseconds, and how many replies took less than that and no less than the one before.

@@ -166,6 +166,12 @@ impl ShadowComparison {
         self.outcomes.iter().map(|(.., count)| count).sum()
     }
 
+    /// Those of them that had another outcome, or another value.
+    pub fn differed(&self) -> u64 {
+        let outcomes = self.outcomes.iter().filter(|(normal, other, _)| normal != other);
+        outcomes.map(|(.., count)| count).sum::<u64>() + self.other_values + self.other_sizes
+    }
+
     /// Requests that found or changed what they were for, at the normal servers and at the shadow's.
     pub fn hits(&self) -> (u64, u64) {
         let sum = |is_meant: &dyn Fn(&(Outcome, Outcome, u64)) -> bool| {

@@ -55,6 +55,7 @@ address = "${POD_NAME}.{{ include "evenkeel.headless" $root }}.{{ include "evenk
 address = "127.0.0.1:{{ include "evenkeel.server.port" $root }}"
 {{- end }}
 pid_file = "/run/evenkeel/server.pid"
+metrics = "127.0.0.1:{{ $root.Values.metrics.containerPorts.metrics }}"
 {{- else }}
 
 [[router]]
@@ -65,6 +66,7 @@ file = "/run/evenkeel/route.json"
 first_text = '{"route": "ErrorRoute"}'
 address = "unix:/run/evenkeel/router.sock"
 pid_file = "/run/evenkeel/router.pid"
+metrics = "127.0.0.1:{{ $root.Values.router.metricsPort }}"
 {{- end }}
 {{- end }}
 

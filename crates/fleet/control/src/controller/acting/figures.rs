@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fleet::GenerationNumber;
 
+use super::request_sums::RequestSums;
 use crate::controller::Controller;
 use crate::controller::audit_trail::DecisionCounts;
 use crate::controller::observing::agents::AgentRecord;
@@ -50,7 +51,7 @@ impl RouterCode {
 }
 
 /// What a controller knows, in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ControllerFigures {
     /// The generation in force, if there is one.
     pub(crate) generation: Option<u64>,
@@ -75,6 +76,8 @@ pub(crate) struct ControllerFigures {
     pub(crate) held: u64,
     /// The last second of the controller's certificate, if it has one.
     pub(crate) certificate_end_s: Option<u64>,
+    /// What is known of requests.
+    pub(crate) requests: RequestSums,
     /// What has come of decisions, by verb and result.
     pub(crate) decisions: DecisionCounts,
     /// Acts and results that the audit log has not taken.
@@ -110,6 +113,7 @@ impl Controller {
             frozen_scopes: view.frozen().len() as u64,
             held: self.health.held().count() as u64,
             certificate_end_s: self.signing.certificate_end_s(),
+            requests: RequestSums::of(self.agents.figures().book(), self.now),
             decisions: self.trail.decided().clone(),
             audit_failures: self.trail.failures(),
         }

@@ -18,12 +18,12 @@ use crate::service::turn::TurnReport;
 impl Controller {
     /// Takes a turn, which another controller has passed on if it is not direct. One that was overtaken by a later one of
     /// the same agent says nothing new.
-    pub(crate) fn on_turn(&mut self, report: TurnReport, is_direct: bool) {
-        let host = report.host.clone();
+    pub(crate) fn on_turn(&mut self, mut report: TurnReport, is_direct: bool) {
+        let (host, figures) = (report.host.clone(), report.take_figures());
         let Some(taken) = self.agents.take(report, is_direct, self.now) else { return };
         let Some(record) = self.agents.get(&host) else { return };
         if is_direct {
-            self.peers.pass_on(record.report());
+            self.peers.pass_on(record.report(), &figures);
         } else if taken.was_direct {
             self.seats.remove(&host);
         }
@@ -33,6 +33,7 @@ impl Controller {
         }
         self.health.hear(record.report(), self.register.view(), self.now);
         self.rollout.hear(record, self.register.target(), self.now);
+        self.agents.hear_figures(&host, figures, self.register.view(), self.now);
         self.give_orders(&host);
     }
 

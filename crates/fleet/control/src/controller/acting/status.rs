@@ -8,12 +8,14 @@ use fleet::rollout::{RolloutLane, RolloutState};
 use serde_json::{Value, json};
 use stdx::clock::Now;
 
-use crate::controller::Controller;
+use crate::controller::answers::figures::FiguresSource;
 use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
 use crate::controller::slots::resizes::resize_json;
+use crate::controller::{Controller, answers};
+use crate::service::questions::FiguresQuestion;
 use crate::service::turn::{ProcessReport, TextReport};
 
 /// Routers that are named because they are behind.
@@ -48,6 +50,13 @@ impl Controller {
             "routers": routers,
         });
         document(text, json)
+    }
+
+    /// Figures of members, and service levels.
+    pub(crate) fn figures_document(&self, question: &FiguresQuestion) -> ApiReply {
+        let (agents, now, unix_s) = (&self.agents, self.now, self.unix_s);
+        let source = FiguresSource { view: self.register.view(), agents, now, unix_s };
+        answers::figures::figures(&source, question)
     }
 
     /// What is in force, and what is not as it should be.
@@ -140,6 +149,7 @@ impl Controller {
             "id": id, "host": member.host, "zone": member.zone, "address": member.address,
             "slot": slot, "state": state, "state_code": code.word(), "is_held": member.is_held,
             "probe_us": probe_us, "since_unix": probe_since, "pid": pid, "next": next,
+            "figures": self.agents.figures().brief(id, self.now),
             "last_probe_s": self.probes.get(id).map(|probe| seconds(probe.at())),
         })
     }

@@ -6,9 +6,12 @@ use fleet::health::HealthThresholds;
 use fleet::{GenerationNumber, HostId, RouterId};
 use stdx::clock::Now;
 
+use super::member_figures::MemberFigures;
+
+use crate::controller::register_mirror::FleetView;
 use crate::decisions::GoneHost;
 use crate::service::seats::SEATS_MAX;
-use crate::service::turn::{MemberReport, RouterReport, TurnReport};
+use crate::service::turn::{MemberReport, RouterReport, TurnFigures, TurnReport};
 
 /// Interval of looks for agents that have fallen silent.
 const SILENT_EVERY_MS: u64 = 500;
@@ -71,6 +74,7 @@ pub(crate) struct Agents {
     has_new_readers: bool,
     /// Hosts that have left, of which nothing is known here.
     known_gone: BTreeSet<GoneHost>,
+    figures: MemberFigures,
 }
 
 /// What a turn has changed.
@@ -91,6 +95,7 @@ impl Agents {
             oldest_read: None,
             has_new_readers: false,
             known_gone: BTreeSet::new(),
+            figures: MemberFigures::default(),
         }
     }
 
@@ -114,6 +119,7 @@ impl Agents {
         let readers = |report: &TurnReport| -> Vec<Option<GenerationNumber>> {
             report.routers.iter().map(|router| router.generation).collect()
         };
+        left.iter().for_each(|router| self.figures.forget_router(router));
         self.has_new_readers |= before.is_none_or(|before| readers(&before.report) != readers(&report));
         let was_direct = before.is_some_and(|before| before.is_direct);
         let (heard, recalled) = (now, before.and_then(|before| before.recalled));
@@ -122,6 +128,28 @@ impl Agents {
         self.records.insert(host, record);
         self.turns += 1;
         Some(TakenTurn { left, was_direct })
+    }
+
+    /// Takes the figures of the last turn of this host's agent.
+    pub(crate) fn hear_figures(&mut self, host: &HostId, figures: TurnFigures, view: &FleetView, now: Now) {
+        if let Some(record) = self.records.get(host) {
+            self.figures.hear(figures, &record.report, view, now);
+        }
+    }
+
+    /// Forgets figures of what is no more, now and then.
+    pub(crate) fn forget_old_figures(&mut self, view: &FleetView, now: Now) {
+        self.figures.forget_old(view, now);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn figures_for_tests(&mut self) -> &mut MemberFigures {
+        &mut self.figures
+    }
+
+    /// Figures of servers and routers.
+    pub(crate) fn figures(&self) -> &MemberFigures {
+        &self.figures
     }
 
     /// Turns that said something new, since the start.
@@ -229,7 +257,9 @@ impl Agents {
     fn forget(&mut self, host: &HostId) -> Option<Vec<RouterId>> {
         let record = self.records.remove(host)?;
         self.has_new_readers = true;
-        Some(record.report.routers.into_iter().map(|report| report.router).collect())
+        let routers: Vec<RouterId> = record.report.routers.into_iter().map(|report| report.router).collect();
+        routers.iter().for_each(|router| self.figures.forget_router(router));
+        Some(routers)
     }
 
     /// Forgets hosts that leave by a decision of this controller: those that were known, and their routers.

@@ -9,7 +9,7 @@ use stdx::clock::Now;
 
 use super::probes::ProbeSummary;
 use crate::liveness::{LivenessOutbox, ProbeDigest};
-use crate::service::turn::TurnReport;
+use crate::service::turn::{TurnFigures, TurnReport};
 
 /// A controller that has said nothing for this long is not waited for. It speaks every second.
 const AWAY_AFTER_MS: u64 = 4000;
@@ -63,8 +63,10 @@ impl Peers {
     }
 
     /// Passes on a turn that an agent has taken here.
-    pub(crate) fn pass_on(&self, report: &TurnReport) {
-        self.outboxes.iter().for_each(|outbox| outbox.put_turn(report));
+    pub(crate) fn pass_on(&self, report: &TurnReport, figures: &TurnFigures) {
+        for outbox in self.outboxes.iter().filter(|outbox| outbox.is_open()) {
+            outbox.put_turn(report.clone().with_figures(figures));
+        }
     }
 
     /// Tells the others that an agent was recalled.

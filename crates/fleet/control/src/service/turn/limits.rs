@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use super::{TextReport, TurnReport};
+use super::{TextReport, TurnReport, figures};
 
 /// How long an answer waits for other orders: the interval of heartbeats.
 pub const TURN_WAIT: Duration = Duration::from_secs(15);
@@ -69,6 +69,7 @@ impl TurnReport {
             router.unasked.iter_mut().for_each(shorten);
             router.trouble.iter_mut().for_each(shorten);
             router.client_address.iter_mut().for_each(shorten);
+            router.figures.iter_mut().for_each(|tally| figures::limit(tally));
             if let TextReport::Refused { reason, .. } | TextReport::Crashed { reason, .. } = &mut router.text
             {
                 shorten(reason);

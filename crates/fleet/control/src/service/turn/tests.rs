@@ -24,6 +24,7 @@ fn router(name: &str) -> RouterReport {
         trouble: None,
         client_address,
         has_cluster_file,
+        figures: None,
     }
 }
 

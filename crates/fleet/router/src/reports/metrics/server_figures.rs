@@ -17,7 +17,7 @@ pub(crate) const POOLS_SHOWN_MAX: usize = 500;
 
 /// Figures of one server, of the rest of them, or of a pool.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServerFigures {
+pub(in crate::reports) struct ServerFigures {
     /// By outcome.
     pub(super) results: [u64; Outcome::COUNT],
     pub(super) latency: [u64; LATENCY_BUCKETS],
@@ -74,22 +74,32 @@ impl ServerFigures {
     }
 
     /// Requests by what became of them, in the order of [`FATES`].
-    pub(super) fn fates(&self) -> [u64; FATES.len()] {
+    pub(in crate::reports) fn fates(&self) -> [u64; FATES.len()] {
         let mut counts = [0; FATES.len()];
         for (outcome, _) in Outcome::all() {
             counts[fate(outcome)] += self.results[outcome as usize];
         }
         counts
     }
+
+    /// Requests that were answered.
+    pub(in crate::reports) fn successes(&self) -> u64 {
+        self.fates()[0]
+    }
+
+    /// Requests that were not answered in time.
+    pub(in crate::reports) fn timeouts(&self) -> u64 {
+        self.fates()[1]
+    }
 }
 
 /// All servers and pools of the plan in force.
-pub(super) struct AllServers {
+pub(in crate::reports) struct AllServers {
     /// By name, those that are shown.
-    pub(super) servers: Vec<(String, ServerFigures)>,
+    pub(in crate::reports) servers: Vec<(String, ServerFigures)>,
     /// All others.
-    pub(super) others: ServerFigures,
-    pub(super) pools: Vec<(String, ServerFigures)>,
+    pub(in crate::reports) others: ServerFigures,
+    pub(in crate::reports) pools: Vec<(String, ServerFigures)>,
     pub(super) pools_left_out: usize,
 }
 
@@ -102,7 +112,7 @@ fn way(spec: &DestinationSpec) -> Way {
 }
 
 impl AllServers {
-    pub(super) fn read(shared: &RouterShared) -> AllServers {
+    pub(in crate::reports) fn read(shared: &RouterShared) -> AllServers {
         let plan = shared.plan();
         let mut by_way: HashMap<Way, ServerFigures> = HashMap::new();
         for spec in &plan.servers {

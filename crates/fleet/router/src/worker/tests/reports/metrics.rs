@@ -77,6 +77,18 @@ fn what_happened_is_in_the_metrics_by_server_and_pool() {
     // The timeout was waited for.
     assert!(conversation.sample("evenkeel_route_server_latency_seconds_sum{server=a:1}") >= 1.0);
     assert_eq!(conversation.sample("evenkeel_route_server_latency_seconds_count{server=a:1}"), 2.0);
+    // Programs that watch it read the same in JSON.
+    let facts = ReportFacts { now: conversation.world.now(), unix_s: 1000, process: ProcessFacts::default() };
+    let network = conversation.world.view(conversation.router).counts();
+    let json: String = conversation.shared.statistics_json(&facts, &network).split_whitespace().collect();
+    for part in [
+        "\"A\":{\"requests\":4,\"errors\":2,\"timeouts\":1}",
+        "\"B\":{\"requests\":2,\"errors\":0,\"timeouts\":0}",
+        "\"timeouts\":1,\"pools\":{",
+        "\"shadows\":null",
+    ] {
+        assert!(json.contains(part), "{part}: {json}");
+    }
 }
 
 #[test]
