@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         tuning::plan::write_scripts(&plan, path)?;
     }
     let text = match (arguments.json, arguments.diff) {
-        (true, _) => tuning::plan::json(plan, &wanted.host.root)?,
+        (true, _) => tuning::plan::json(plan, &wanted.host)?,
         (_, true) => plan_text::diff(&plan),
         _ => shown(&plan),
     };

@@ -7,6 +7,7 @@ pub mod drain;
 pub mod health;
 pub mod probation;
 pub mod rollout;
+pub mod tuning;
 
 mod adopt;
 mod compile;
