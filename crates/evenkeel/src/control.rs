@@ -12,6 +12,7 @@ mod file;
 mod members;
 mod serve;
 mod statuses;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,8 @@ enum Job {
     Diff(DiffArguments),
     /// Show which slot and member a key belongs to, and by which generation
     Why(WhyArguments),
+    /// Find what limits the hosts of the fleet, and what the tuner would change on them
+    Tune(tune::TuneArguments),
     /// Let nothing change in a scope: `fleet`, `cluster/NAME` or `zone/NAME`
     Freeze(change::FreezeArguments),
     /// Let a scope change again
@@ -142,6 +145,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Replace(job) => change::replace(job),
         Job::Drain(job) => change::drain(job),
         Job::Rollback(job) => change::rollback(job),
+        Job::Tune(job) => tune::run(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),

@@ -11,6 +11,7 @@ use tuner::plan::profile::Profile;
 use super::arguments::PlanArguments;
 use super::terminal;
 use crate::failure::Failure;
+use crate::process::parent;
 use crate::terminal::output::{columns, print};
 
 /// Show what would be changed, and why
@@ -33,6 +34,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    parent::follow()?;
     let wanted = arguments.wanted.request()?;
     let plan = wanted.plan()?;
     if let Some(path) = &arguments.my_cnf {

@@ -12,6 +12,7 @@ use tuning::status::{Overdue, PlanPhase, PlanStatus, SettingState, SettingStatus
 
 use super::arguments::Place;
 use crate::failure::Failure;
+use crate::process::parent;
 use crate::terminal::output::print;
 
 /// The exit status of `status` if a value is no longer what it was set to.
@@ -32,6 +33,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    parent::follow()?;
     let place = &arguments.place;
     let status = status(&place.root(), &place.state.request())?;
     let text = match arguments.json {

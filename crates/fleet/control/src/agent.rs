@@ -3,6 +3,7 @@
 //! ```text
 //! thread "agent"   every second: look at routers and servers ─► Probation ─► write, put back, empty ─► report
 //! thread "turns"   report ─► a controller, which waits ─► orders ─► thread "agent"
+//! thread "tuning"  once an hour and when asked: the tuner as a process ─► report
 //! ```
 //!
 //! It decides nothing but what it must without controllers: whether a text stays in a router ([`fleet::probation`]). Without
@@ -15,6 +16,7 @@ mod controllers;
 mod figures;
 mod settings;
 mod state;
+mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -33,6 +35,7 @@ use cluster_file::HeldText;
 use controllers::Controllers;
 use settings::SharedReport;
 use state::{AgentStateError, AgentStore};
+use tuning::TuningDesk;
 
 /// Interval of looks at routers and servers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -46,7 +49,7 @@ const ORDERS_MAX: usize = 2;
 
 pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
-pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook};
+pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +88,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         seen: 0,
         wait_ms: None,
         stays: None,
+        tune: None,
         texts: Vec::new(),
         members: Vec::new(),
         routers: Vec::new(),
@@ -94,9 +98,11 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     let controllers = || Controllers::new(&settings, Arc::clone(&figures));
     let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
     let (sender, orders) = sync_channel(ORDERS_MAX);
+    let tuning = TuningDesk::start(&settings.host, settings.tune).map_err(AgentError::Thread)?;
     let agent = Agent {
         routers,
         servers,
+        tuning,
         shared: Arc::clone(&shared),
         quick,
         figures: Arc::clone(&figures),
@@ -113,6 +119,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
 struct Agent {
     routers: Vec<BesideRouter>,
     servers: Vec<BesideServer>,
+    tuning: TuningDesk,
     shared: SharedReport,
     quick: Controllers,
     figures: Arc<AgentFigures>,
@@ -168,6 +175,7 @@ impl Agent {
                 router.on_list(order, text, &*self.say);
             }
         }
+        self.tuning.on_orders(orders.tune);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
     }
 
@@ -193,6 +201,7 @@ impl Agent {
         }
         let members: Vec<_> = self.servers.iter_mut().map(BesideServer::look).collect();
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
+        let (tune, has_new_tune) = self.tuning.report();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // Hits and misses are figures, not news.
         let news = |members: &[MemberReport]| -> Vec<(ProcessReport, u64, bool)> {
@@ -207,8 +216,8 @@ impl Agent {
         let files: BTreeSet<&TextDigest> = self.held().map(|(digest, _)| digest).collect();
         let texts = self.routers.iter().flat_map(BesideRouter::texts);
         report.texts = texts.chain(files.into_iter().cloned()).collect();
-        (report.members, report.routers) = (members, routers);
-        is_news
+        (report.members, report.routers, report.tune) = (members, routers, Some(tune));
+        is_news || has_new_tune
     }
 
     fn now(&self) -> Now {

@@ -22,7 +22,8 @@ mod words;
 mod testing;
 
 pub use agent::{
-    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, start_agent,
+    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, ProcessLook, TuneSettings,
+    start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};

@@ -25,7 +25,9 @@ pub use generation::{
     next_number,
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
-pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, ViewName, ZoneName};
+pub use names::{
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, TuneAskId, ViewName, ZoneName,
+};
 pub use plan::{
     Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
 };

@@ -3,3 +3,4 @@
 pub(crate) mod documents;
 pub(crate) mod replies;
 pub(crate) mod signing;
+pub(crate) mod tuning;

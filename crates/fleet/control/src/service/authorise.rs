@@ -50,6 +50,10 @@ pub enum ControlVerb {
     Metrics,
     /// Tell what a controller sees of the fleet.
     Liveness,
+    /// Read what the tuner finds and would change on hosts.
+    TuneRead,
+    /// Have hosts look again, or plan, which changes nothing.
+    TuneAsk,
 }
 
 /// Someone that asks.
@@ -103,7 +107,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 21] = [
+    pub const ALL: [ControlVerb; 23] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -125,6 +129,8 @@ impl ControlVerb {
         ControlVerb::AuditRepair,
         ControlVerb::Metrics,
         ControlVerb::Liveness,
+        ControlVerb::TuneRead,
+        ControlVerb::TuneAsk,
     ];
 
     /// The verb in the audit log and in messages.
@@ -151,6 +157,8 @@ impl ControlVerb {
             ControlVerb::AuditRepair => "audit-repair",
             ControlVerb::Metrics => "metrics",
             ControlVerb::Liveness => "liveness",
+            ControlVerb::TuneRead => "tune-read",
+            ControlVerb::TuneAsk => "tune-ask",
         }
     }
 
@@ -168,7 +176,9 @@ impl ControlVerb {
             // A plan, a key's way, the policy and earlier generations show every address and route.
             ControlVerb::Plan | ControlVerb::History | ControlVerb::Why => &[Operator, Reader],
             ControlVerb::PolicyRead => &[Controller, Operator, Reader],
-            ControlVerb::AuditRead => &[Operator, Reader],
+            ControlVerb::AuditRead | ControlVerb::TuneRead => &[Operator, Reader],
+            // Programs run as root on every host of a scope.
+            ControlVerb::TuneAsk => &[Operator],
             // Controllers decide for themselves, and write to the register: none asks another one to act.
             ControlVerb::Apply
             | ControlVerb::Rollback
@@ -251,6 +261,8 @@ mod tests {
         audit-repair  -     -           -      -       -       yes       -
         metrics       -     yes         -      -       -       yes       yes
         liveness      -     yes         -      -       -       -         -
+        tune-read     -     -           -      -       -       yes       yes
+        tune-ask      -     -           -      -       -       yes       -
     ";
 
     fn identity(uri: &str) -> FleetIdentity {

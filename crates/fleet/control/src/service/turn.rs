@@ -10,10 +10,16 @@ use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, 
 use serde::{Deserialize, Serialize};
 
 mod limits;
+mod tuning;
 
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
     TurnFault, UNASKED_MAX, is_client_address,
+};
+pub(crate) use tuning::answer_digest;
+pub use tuning::{
+    ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, PlanWish, TuneAnswer, TuneAsk, TuneBody, TuneOrders,
+    TuneReport, TuneWhat,
 };
 
 /// What an agent says. Fields that are added later are left out by older agents, and skipped by older controllers.
@@ -37,6 +43,9 @@ pub struct TurnReport {
     /// agent, which goes nowhere else, does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<bool>,
+    /// What it says of the host's tuning. An older agent says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<TuneReport>,
     /// Texts that it holds.
     #[serde(default)]
     pub texts: Vec<TextDigest>,
@@ -168,6 +177,9 @@ pub struct TurnOrders {
     /// Lists that the routers of the host shall tell clients with auto-discovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListOrder>,
+    /// What is asked about the host's tuning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<TuneOrders>,
     /// The controller does not reach its register: it hears of no decision. Another one may, and these orders may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,

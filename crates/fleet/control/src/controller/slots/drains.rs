@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use stdx::clock::Now;
 
 use super::freezes::frozen_scope_of;
-use super::warm_ups::sum;
+use super::warm_ups::{WarmUps, sum};
 use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::register_mirror::FleetView;
 use crate::controller::rollout::published::published;
@@ -37,6 +37,8 @@ pub(crate) struct Drains {
     after: Now,
     /// Members of a drained slot that are emptied, and by which order.
     emptying: BTreeMap<MemberId, u64>,
+    /// New members of slots that are warmed up.
+    warm_ups: WarmUps,
 }
 
 /// A phase that this controller watches.
@@ -94,7 +96,12 @@ impl Drains {
     pub(crate) fn new(view: &FleetView, now: Now) -> Drains {
         let wait_ms = if DrainedSlot::of(view).is_some() { ALL_HEARD_MS } else { 0 };
         let after = Now::at_ms(now.ms() + wait_ms);
-        Drains { phase: None, line: None, after, emptying: BTreeMap::new() }
+        Drains { phase: None, line: None, after, emptying: BTreeMap::new(), warm_ups: WarmUps::default() }
+    }
+
+    /// New members of slots that are warmed up.
+    pub(crate) fn warm_ups(&mut self) -> &mut WarmUps {
+        &mut self.warm_ups
     }
 
     /// Begins a pass, which finds anew who is emptied. Returns who was.

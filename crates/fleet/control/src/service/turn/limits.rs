@@ -60,6 +60,9 @@ impl TurnReport {
         twice(&mut names)?;
         let mut names: Vec<&str> = self.routers.iter().map(|one| one.router.as_str()).collect();
         twice(&mut names)?;
+        if let Some(tune) = &mut self.tune {
+            tune.check_limits()?;
+        }
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);
@@ -99,6 +102,6 @@ pub fn is_client_address(text: &str) -> bool {
     is_host && is_port
 }
 
-fn shorten(text: &mut String) {
+pub(super) fn shorten(text: &mut String) {
     text.truncate(text.floor_char_boundary(TEXT_MAX));
 }
