@@ -74,6 +74,7 @@ use tuning::FleetTuning;
 pub(crate) use acting::figures::ControllerFigures;
 pub(crate) use settings::ControllerError;
 pub use settings::ControllerSettings;
+pub(crate) use tuning::figures::TuneFigures;
 pub(crate) use tuning::{BODIES_PER_MESSAGE, FleetAsk};
 
 /// A controller.

@@ -26,7 +26,6 @@ pub mod reading;
 pub(crate) mod realtime;
 pub mod root;
 pub mod scheduling;
-pub mod summary;
 
 #[cfg(test)]
 pub(crate) mod shapes;

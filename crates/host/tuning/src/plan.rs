@@ -7,12 +7,12 @@ use os::CpuSet;
 use serde::Serialize;
 use tuner::apply::saved::{PlanOrigin, Saved};
 use tuner::observe::cpu_model::{Choice, Measured};
-use tuner::observe::summary::HostSummary;
 use tuner::plan::my_cnf;
 use tuner::plan::profile::Profile;
 use tuner::plan::script;
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Plan, PlanRequest};
+use tuner::report::HostSummary;
 use tuner::{Capture, Facts, Root};
 
 use crate::error::Error;

@@ -11,6 +11,7 @@ mod others;
 mod replaced;
 mod rollout;
 mod slots;
+mod tuning;
 mod warm_up;
 mod words;
 

@@ -2,6 +2,8 @@
 //!
 //! The heads of answers, which name texts, are in the last turn of each agent. Nothing here changes a host.
 
+pub(crate) mod figures;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -128,7 +130,7 @@ impl FleetTuning {
         if self.bodies.contains_key(&digest) || self.len + len > BODIES_LEN_MAX {
             return;
         }
-        let body = serde_json::from_str(&text).map_err(|error| error.to_string());
+        let body = TuneBody::parse(&text);
         self.len += len;
         self.bodies.insert(digest, KnownBody { text: text.into(), body });
     }

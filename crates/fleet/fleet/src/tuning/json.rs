@@ -15,10 +15,11 @@ pub(super) fn text<'v>(value: &'v Value, name: &str) -> Result<&'v str, String> 
     value[name].as_str().ok_or_else(|| format!("expected a text {name:?}, found {}", kind(&value[name])))
 }
 
-/// A text of this length at most, cut between characters.
+/// A text of this length at most, cut between characters, and in one line: it is shown on terminals.
 pub(super) fn short(text: &str, len_max: usize) -> String {
+    let text = text.replace(char::is_control, " ");
     match text.len() {
-        0.. if text.len() <= len_max => text.to_owned(),
+        0.. if text.len() <= len_max => text,
         _ => format!("{}…", &text[..text.floor_char_boundary(len_max.saturating_sub('…'.len_utf8()))]),
     }
 }

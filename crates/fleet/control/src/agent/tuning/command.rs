@@ -78,7 +78,7 @@ pub(super) fn run(program: &Path, arguments: &[&str], limits: RunLimits) -> Resu
         }
         is_read = is_read.or_else(|| output.try_recv().ok());
         if let Some(Piped { is_cut: true, .. }) = is_read {
-            return Err(format!("{} wrote more than {} bytes, and was ended", words(), limits.output_len));
+            return Err(format!("{} wrote more than {} bytes", words(), limits.output_len));
         }
         pause(LOOK_EVERY);
     };

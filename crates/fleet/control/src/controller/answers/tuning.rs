@@ -20,6 +20,10 @@ use crate::service::turn::{PlanWish, TuneBody, answer_digest};
 const HOSTS_SHOWN: usize = 3;
 /// Settings of a step that are shown; JSON has all.
 const LINES_SHOWN: usize = 4;
+/// Rows of a table, kinds of hosts, causes and groups that are shown; JSON has all of them.
+const ROWS_SHOWN: usize = 100;
+/// Hosts up to which JSON has what each of them has found: 4 KB of each. Of more, it has the table.
+const CHECKS_SHOWN: usize = 500;
 
 /// Hosts that were asked, each with its answer.
 pub(crate) type AskedHosts<'a> = Vec<(&'a HostPlace, HostAnswer<HeardAnswer<'a>>)>;
@@ -64,11 +68,12 @@ pub(crate) fn check_document(scope: &HostScope, asked: &AskedHosts<'_>) -> ApiRe
     })();
     written.expect("writing to memory does not fail");
     let host = |one: &CheckedHost<'_>| json!({"host": one.host, "kind": one.kind, "check": one.check});
+    let each: Option<Vec<Value>> = (checks.len() <= CHECKS_SHOWN).then(|| checks.iter().map(host).collect());
     let json = json!({
         "hosts": asked.len(), "answered": checks.len(), "oldest_s": oldest_s, "scope": scope.to_string(),
         "missing": missing_json(&missing), "without_root": without_root, "cut": cut, "rows": rows,
         "states": states.iter().map(|(state, hosts)| json!({"state": state, "hosts": hosts})).collect::<Vec<_>>(),
-        "checks": checks.iter().map(host).collect::<Vec<_>>(),
+        "checks": each,
     });
     document(text, json)
 }
@@ -102,7 +107,9 @@ pub(crate) fn plan_document(
         )?;
         writeln!(text, "plan {digest}, kept for {} min", left_s / 60)?;
         write_missing(&mut text, &missing)?;
-        groups.iter().enumerate().try_for_each(|(number, group)| write_group(&mut text, number + 1, group))
+        let shown = groups.iter().take(ROWS_SHOWN).enumerate();
+        shown.into_iter().try_for_each(|(number, group)| write_group(&mut text, number + 1, group))?;
+        write_more(&mut text, groups.len(), "group")
     })();
     written.expect("writing to memory does not fail");
     let json = json!({
@@ -145,9 +152,18 @@ fn missing_json(missing: &BTreeMap<&NoAnswer, Vec<&HostId>>) -> Vec<Value> {
 }
 
 fn write_missing(text: &mut String, missing: &BTreeMap<&NoAnswer, Vec<&HostId>>) -> fmt::Result {
-    missing.iter().try_for_each(|(why, hosts)| {
+    missing.iter().take(ROWS_SHOWN).try_for_each(|(why, hosts)| {
         writeln!(text, "no answer of {} ({}): {why}", counted(hosts.len(), "host"), named(hosts))
-    })
+    })?;
+    write_more(text, missing.len(), "cause")
+}
+
+/// How many of so many were not shown.
+fn write_more(text: &mut String, all: usize, what: &str) -> fmt::Result {
+    match all.saturating_sub(ROWS_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(text, "and {}, which --json has", counted(more, &format!("more {what}"))),
+    }
 }
 
 /// Hosts by what the tuner has in force on them.
@@ -182,19 +198,21 @@ fn write_rows(text: &mut String, rows: &[FindingRow], kinds: &[String]) -> fmt::
     kinds.iter().for_each(|kind| *of.entry(kind).or_default() += 1);
     let letters: BTreeMap<&str, String> =
         of.keys().enumerate().map(|(number, kind)| (*kind, letters_of(number))).collect();
-    for (kind, count) in &of {
+    for (kind, count) in of.iter().take(ROWS_SHOWN) {
         writeln!(text, "{}: {kind} ({})", letters[kind], counted(*count, "host"))?;
     }
+    write_more(text, of.len(), "kind")?;
     if rows.is_empty() {
         return writeln!(text, "{}", if of.is_empty() { "Nothing is known." } else { "Nothing was found." });
     }
     writeln!(text, "{:<9} {:<24} {:<4} {:>11}  CHANGE", "SEVERITY", "FINDING", "KIND", "HOSTS")?;
-    rows.iter().try_for_each(|row| {
+    rows.iter().take(ROWS_SHOWN).try_for_each(|row| {
         let (letter, hosts) = (&letters[&*row.kind], format!("{} of {}", row.hosts, row.of));
         let examples: Vec<&HostId> = row.examples.iter().collect();
         let (severity, examples) = (row.severity.word(), named_of(&examples, row.hosts));
         writeln!(text, "{severity:<9} {:<24} {letter:<4} {hosts:>11}  {} ({examples})", row.rule, row.change)
-    })
+    })?;
+    write_more(text, rows.len(), "row")
 }
 
 /// A to Z, then AA and so on.

@@ -7,6 +7,7 @@ use fleet::TuneAskId;
 use fleet::tuning::{AnswerDigest, CHECK_LEN_MAX, HostCheck, HostFacts, HostPlan, PLAN_LEN_MAX};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::TurnFault;
 use super::limits::shorten;
@@ -161,6 +162,29 @@ impl TuneBody {
     }
 }
 
+impl TuneBody {
+    /// Understands a text.
+    ///
+    /// # Errors
+    /// If it is none, or would do something to a terminal: no honest agent sends such characters.
+    pub(crate) fn parse(text: &str) -> Result<TuneBody, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if has_control(&value) {
+            return Err("it has control characters".to_owned());
+        }
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+}
+
+fn has_control(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(char::is_control),
+        Value::Array(list) => list.iter().any(has_control),
+        Value::Object(fields) => fields.values().any(has_control),
+        _ => false,
+    }
+}
+
 /// The digest of a text.
 pub(crate) fn answer_digest(text: &[u8]) -> AnswerDigest {
     let letters: String = digest(&SHA256, text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -209,6 +233,7 @@ impl TuneReport {
         for answer in answers {
             if let TuneAnswer::Failed { why, .. } = answer {
                 shorten(why);
+                *why = why.replace(char::is_control, " ");
             }
         }
         Ok(())
@@ -236,6 +261,15 @@ mod tests {
         assert!(wish("memcached") && wish("defer-50"));
         for odd in ["", "-x", "--script=/etc/passwd", "a b", "A", "a/b", "a=b", &"a".repeat(41)] {
             assert!(!wish(odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_would_do_something_to_a_terminal_is_refused() {
+        let text = |kernel: &str| json!({"facts": {"kernel": kernel}}).to_string();
+        assert!(TuneBody::parse(&text("6.1.0-ä \\n")).is_ok());
+        for hostile in ["\u{1b}[2J", "6.1\nh9: all is well", "\u{9b}31m", "\r"] {
+            assert_eq!(TuneBody::parse(&text(hostile)), Err("it has control characters".to_owned()));
         }
     }
 

@@ -148,3 +148,33 @@ fn a_text_that_is_no_plan_is_refused_with_what_is_wrong() {
     let many = vec![json!(0); CHANGES_MAX + 1];
     assert_eq!(error(json!({"changes": many})), "expected 16384 changes at most, found 16385");
 }
+
+/// Plans that the tuner has made for hosts of its own tests.
+fn real(ask: &str, host: &str) -> ReadPlan {
+    let all: Value = serde_json::from_str(include_str!("../../../testdata/plans.json")).expect("JSON");
+    HostPlan::read(&all[ask][host]).unwrap_or_else(|error| panic!("{ask} {host}: {error}"))
+}
+
+#[test]
+fn real_plans_of_equal_hosts_are_equal_whatever_their_names() {
+    for (one, other) in [("ena", "ena-renamed"), ("virtio", "virtio-renamed")] {
+        for ask in ["spread", "rps-rfs", "memcached"] {
+            let (one, other) = (real(ask, one), real(ask, other));
+            assert!(one.plan.changes > 0, "{ask} changes something");
+            assert_eq!(one.form, other.form, "{ask}");
+            assert_ne!(one.own, other.own, "{ask}: the names are other ones");
+        }
+    }
+}
+
+#[test]
+fn real_plans_of_different_hosts_are_different_where_they_are_about_the_difference() {
+    for other in ["ena-cpu-off", "ena-8-queues", "virtio"] {
+        for ask in ["spread", "rps-rfs"] {
+            assert_ne!(real(ask, "ena").form, real(ask, other).form, "{ask} {other}");
+        }
+        let (one, other) = (real("memcached", "ena"), real("memcached", other));
+        assert_eq!(one.form, other.form, "sysctls are the same everywhere");
+        assert_ne!(one.own, other.own, "and the host is another one");
+    }
+}
