@@ -133,7 +133,7 @@ impl Shared {
     }
 
     fn work(&self, settings: &TuneSettings, mut schedule: LookSchedule) {
-        let (runs, clock) = (TunerRuns::new(settings), Stopwatch::start());
+        let (mut runs, clock) = (TunerRuns::new(settings), Stopwatch::start());
         loop {
             let job = {
                 let mut state = self.lock();

@@ -9,7 +9,7 @@
 //! | the name of a disk, the id of a thread or a process | their places: `disk#1`, `thread#1` |
 //! | a directory of a control group with a random id | that without the id |
 //! | where an interrupt was handled before, and what irqbalance left alone | `*`: irqbalance and chance decide it |
-//! | lists and masks of CPUs | as they are: only on an equal layout of CPUs do they mean the same |
+//! | lists and masks of CPUs | as they are, and beside them the layout of the host's CPUs: only on an equal one do they mean the same |
 
 use std::fmt::Write;
 
@@ -37,12 +37,14 @@ pub(super) struct FormedSetting {
 pub(super) struct HostNames<'f> {
     facts: Option<&'f HostFacts>,
     known: Vec<(&'static str, String)>,
+    /// A setting names CPUs.
+    has_cpus: bool,
 }
 
 impl<'f> HostNames<'f> {
     /// Of a host with these facts, in which its interfaces are described.
     pub(super) fn new(facts: Option<&'f HostFacts>) -> HostNames<'f> {
-        HostNames { facts, known: Vec::new() }
+        HostNames { facts, known: Vec::new(), has_cpus: false }
     }
 
     /// All that were replaced, one after the other: with the form, they say what the plan does on this host.
@@ -51,6 +53,14 @@ impl<'f> HostNames<'f> {
             let _ = writeln!(text, "{kind} {name}");
             text
         })
+    }
+
+    /// The layout of the host's CPUs, if a setting so far names some.
+    pub(super) fn layout(&self) -> Option<String> {
+        let layout = |facts: &HostFacts| {
+            format!("cpus {} on {} nodes, {} threads of a core", facts.cpus, facts.nodes, facts.threads)
+        };
+        self.has_cpus.then(|| self.facts.map_or("cpus unknown".to_owned(), layout))
     }
 
     /// The setting of a change, and its values.
@@ -68,6 +78,7 @@ impl<'f> HostNames<'f> {
         match &**kind {
             "file" => {
                 let path = text(about, "path")?;
+                self.has_cpus |= about["holds"] == "mask";
                 let is_affinity = path.starts_with("/proc/irq/");
                 formed(self.path(path), if is_affinity { "*".to_owned() } else { now }, wanted)
             }
@@ -80,6 +91,7 @@ impl<'f> HostNames<'f> {
             }
             "interrupt" => {
                 let (nic, handler) = (text(about, "nic")?, text(about, "handler")?);
+                self.has_cpus = true;
                 let name = format!("affinity of {} of {}", self.handler(nic, handler), self.nic(nic));
                 formed(name, "*".to_owned(), wanted)
             }

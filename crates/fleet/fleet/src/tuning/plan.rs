@@ -112,6 +112,9 @@ impl HostPlan {
             plan.add(change, &mut names, &mut form)?;
         }
         plan.changes = changes.len();
+        names.layout().into_iter().for_each(|layout| {
+            let _ = writeln!(form, "{layout}");
+        });
         if let then @ Value::Object(_) = &json["then"] {
             plan.continues = true;
             let asked = ["strategy", "profile", "live", "choice"].map(|name| then[name].to_string());

@@ -15,8 +15,8 @@ use std::str::FromStr;
 
 use crate::{ClusterName, HostId, ZoneName};
 
-/// Bytes of a scope: 2,000 hosts by name.
-const SCOPE_LEN_MAX: usize = 128 * 1024;
+/// Bytes of a scope: some 500 hosts by name. It is a part of a URL, which may have 64 KB, also if each byte is escaped.
+const SCOPE_LEN_MAX: usize = 16 * 1024;
 /// Values of a kind that an error lists.
 const KNOWN_SHOWN: usize = 8;
 const EXPECTED: &str = "expected all, or host=, zone=, cluster= and class= with names between commas, such as cluster=web,zone=a,b";
@@ -249,7 +249,7 @@ mod tests {
             check(scope, Err(&malformed(found)));
         }
         let long = format!("host={}", "h".repeat(SCOPE_LEN_MAX));
-        check(&long, Err(&malformed("131077 bytes, and 131072 are the most")));
+        check(&long, Err(&malformed("16389 bytes, and 16384 are the most")));
     }
 
     #[test]

@@ -26,13 +26,20 @@ fn host(shape: Shape, driver: &str) -> Facts {
     facts
 }
 
-/// The same kind of host whose names are other ones, and whose interrupts were handled elsewhere.
+/// The same kind of host whose names are other ones.
 fn renamed(mut facts: Facts, nic: &str) -> Facts {
     let before = std::mem::replace(&mut facts.nics[0].name, nic.into());
-    for (number, interrupt) in facts.interrupts.iter_mut().enumerate() {
+    for interrupt in &mut facts.interrupts {
         interrupt.irq += 31;
         interrupt.name = interrupt.name.replace(&before, nic).replace("virtio0", "virtio3");
         interrupt.device = Some(nic.into());
+    }
+    facts
+}
+
+/// The same host whose interrupts are handled elsewhere, each by a CPU of its own.
+fn moved(mut facts: Facts) -> Facts {
+    for (number, interrupt) in facts.interrupts.iter_mut().enumerate() {
         interrupt.affinity = CpuSet::parse_list(&(7 - number % 8).to_string()).unwrap();
         interrupt.effective = interrupt.affinity.clone();
     }
@@ -50,6 +57,7 @@ fn vectors() -> Value {
     let hosts = [
         ("ena", host(HOST, "ena")),
         ("ena-renamed", renamed(host(HOST, "ena"), "ens5")),
+        ("ena-moved", moved(host(HOST, "ena"))),
         ("ena-cpu-off", without_a_cpu(host(HOST, "ena"))),
         ("ena-8-queues", host(Shape { queues: 8, ..HOST }, "ena")),
         ("virtio", host(virtio, "virtio_net")),

@@ -19,6 +19,8 @@ const NICE: i32 = 19;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Time for the end of its output after its own end: a process that it left behind may hold the pipe.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(1);
+/// Time for its end after SIGKILL: a process in a call to a device that hangs stays.
+const KILLED_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of its standard error that are kept: the last line is shown.
 const COMPLAINT_LEN_MAX: usize = 8 * 1024;
 
@@ -40,11 +42,48 @@ pub(super) struct EndedRun {
     pub(super) complaint: String,
 }
 
-/// Runs a program to its end.
-///
-/// # Errors
-/// If it cannot be started, or has gone beyond a limit; then it was ended.
-pub(super) fn run(program: &Path, arguments: &[&str], limits: RunLimits) -> Result<EndedRun, String> {
+/// Runs programs, one at a time.
+#[derive(Debug, Default)]
+pub(super) struct CommandRuns {
+    /// One that SIGKILL has not ended.
+    stuck: Option<Child>,
+}
+
+impl CommandRuns {
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// If it cannot be started, or has gone beyond a limit; then it was ended. If an earlier one has not ended although it was killed.
+    pub(super) fn run(
+        &mut self,
+        program: &Path,
+        arguments: &[&str],
+        limits: RunLimits,
+    ) -> Result<EndedRun, String> {
+        if let Some(stuck) = &mut self.stuck {
+            match stuck.try_wait() {
+                Ok(Some(_)) => self.stuck = None,
+                _ => {
+                    return Err(format!(
+                        "process {} of an earlier run was killed and has not ended",
+                        stuck.id()
+                    ));
+                }
+            }
+        }
+        let mut stuck = None;
+        let ended = run(program, arguments, limits, &mut stuck);
+        self.stuck = stuck;
+        ended
+    }
+}
+
+fn run(
+    program: &Path,
+    arguments: &[&str],
+    limits: RunLimits,
+    stuck: &mut Option<Child>,
+) -> Result<EndedRun, String> {
     let words = || arguments.join(" ");
     let mut command = Command::new(program);
     command.args(arguments).env(PARENT, std::process::id().to_string());
@@ -54,9 +93,10 @@ pub(super) fn run(program: &Path, arguments: &[&str], limits: RunLimits) -> Resu
         command.spawn().map_err(|error| format!("start {} {}: {error}", program.display(), words()))?;
     // One that cannot be asked to wait for others runs all the same.
     let _ = setpriority_process(Some(Pid::from_child(&child)), NICE);
-    let mut run = RunningRun { child, is_over: false };
-    let output = read(run.child.stdout.take(), limits.output_len);
-    let complaint = read(run.child.stderr.take(), COMPLAINT_LEN_MAX);
+    let mut run = RunningRun { child: Some(child), stuck };
+    let child = run.child.as_mut().expect("it was put there");
+    let output = read(child.stdout.take(), limits.output_len);
+    let complaint = read(child.stderr.take(), COMPLAINT_LEN_MAX);
     let (output, complaint) = match (output, complaint) {
         (Ok(output), Ok(complaint)) => (output, complaint),
         (Err(error), _) | (_, Err(error)) => return Err(format!("start a thread: {error}")),
@@ -64,9 +104,7 @@ pub(super) fn run(program: &Path, arguments: &[&str], limits: RunLimits) -> Resu
     let watch = Stopwatch::start();
     let mut is_read = None;
     let status = loop {
-        if let Some(status) =
-            run.child.try_wait().map_err(|error| format!("wait for {}: {error}", words()))?
-        {
+        if let Some(status) = child.try_wait().map_err(|error| format!("wait for {}: {error}", words()))? {
             break status;
         }
         if watch.passed() > limits.time {
@@ -122,22 +160,29 @@ fn read(pipe: Option<impl Read + Send + 'static>, len_max: usize) -> std::io::Re
 }
 
 /// A process that is ended with its group, however the run is left.
-struct RunningRun {
-    child: Child,
-    is_over: bool,
+struct RunningRun<'s> {
+    child: Option<Child>,
+    /// Where it is put if it does not end.
+    stuck: &'s mut Option<Child>,
 }
 
-impl RunningRun {
+impl RunningRun<'_> {
     fn end(&mut self) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            // The group has no process any more if all have ended.
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
-            let _ = self.child.wait();
+        let Some(mut child) = self.child.take() else { return };
+        // The group has no process any more if all have ended.
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        let watch = Stopwatch::start();
+        while !matches!(child.try_wait(), Ok(Some(_))) {
+            if watch.passed() > KILLED_WITHIN {
+                *self.stuck = Some(child);
+                return;
+            }
+            pause(LOOK_EVERY);
         }
     }
 }
 
-impl Drop for RunningRun {
+impl Drop for RunningRun<'_> {
     fn drop(&mut self) {
         self.end();
     }

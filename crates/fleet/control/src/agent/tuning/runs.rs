@@ -5,7 +5,7 @@ use std::time::Duration;
 use fleet::tuning::{AnswerDigest, HostCheck, HostFacts, HostPlan, ReadCheck, ReadPlan, TuningState};
 use serde_json::Value;
 
-use super::command::{EndedRun, RunLimits, run};
+use super::command::{CommandRuns, EndedRun, RunLimits};
 use super::program::program;
 use crate::agent::settings::TuneSettings;
 use crate::service::turn::{PlanWish, TuneBody, answer_digest};
@@ -28,16 +28,17 @@ pub(super) struct Found {
 /// The tuner as this agent's file allows it.
 pub(super) struct TunerRuns {
     settings: TuneSettings,
+    commands: CommandRuns,
 }
 
 impl TunerRuns {
     /// With these settings.
     pub(super) fn new(settings: &TuneSettings) -> TunerRuns {
-        TunerRuns { settings: settings.clone() }
+        TunerRuns { settings: settings.clone(), commands: CommandRuns::default() }
     }
 
     /// Looks what limits the host, and what is in force.
-    pub(super) fn look(&self) -> Result<Found, String> {
+    pub(super) fn look(&mut self) -> Result<Found, String> {
         let seconds = self.settings.seconds.to_string();
         let json = self.json(&["tune", "check", "--json", "--seconds", &seconds], &[0])?;
         // Without it, findings are of use still.
@@ -52,7 +53,7 @@ impl TunerRuns {
     }
 
     /// Plans, and changes nothing.
-    pub(super) fn plan(&self, wish: &PlanWish) -> Result<Found, String> {
+    pub(super) fn plan(&mut self, wish: &PlanWish) -> Result<Found, String> {
         let (kind, name) = wish.words();
         if !wish.is_well_named() {
             return Err(format!("expected a {kind} of small letters, digits and '-'"));
@@ -65,11 +66,11 @@ impl TunerRuns {
     }
 
     /// The JSON that a run writes.
-    fn json(&self, arguments: &[&str], statuses: &[i32]) -> Result<Value, String> {
+    fn json(&mut self, arguments: &[&str], statuses: &[i32]) -> Result<Value, String> {
         let program = program(self.settings.binary.as_deref())?;
         let measured = Duration::from_secs(self.settings.seconds.into());
         let limits = RunLimits { time: measured + GRACE, output_len: OUTPUT_LEN_MAX };
-        let EndedRun { status, output, complaint } = run(&program, arguments, limits)?;
+        let EndedRun { status, output, complaint } = self.commands.run(&program, arguments, limits)?;
         let words = arguments[..2].join(" ");
         if !status.code().is_some_and(|code| statuses.contains(&code)) {
             let complaint = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use os::clock::pause;
 
-use super::command::{RunLimits, run};
+use super::command::{CommandRuns, RunLimits};
 use super::*;
 use crate::service::turn::PlanWish;
 
@@ -62,7 +62,9 @@ impl Drop for Scene {
 
 fn limited(program: &Path, seconds: u64, output_len: usize) -> Result<String, String> {
     let limits = RunLimits { time: Duration::from_secs(seconds), output_len };
-    run(program, &["tune", "check"], limits).map(|ended| String::from_utf8_lossy(&ended.output).into_owned())
+    CommandRuns::default()
+        .run(program, &["tune", "check"], limits)
+        .map(|ended| String::from_utf8_lossy(&ended.output).into_owned())
 }
 
 /// Waits until the file has a line, and returns it.
@@ -136,7 +138,7 @@ fn a_tuner_runs_at_the_lowest_priority_and_knows_its_parent() {
 fn check(texts: (&str, &str, &str), look: Result<(), &str>, plan: Result<(), &str>) {
     let scene = Scene::new("lies");
     scene.put_texts(texts.0, texts.1, texts.2);
-    let runs = TunerRuns::new(&scene.settings());
+    let mut runs = TunerRuns::new(&scene.settings());
     let judge = |found: Result<Found, String>, expected: Result<(), &str>| match (found, expected) {
         (Ok(_), Ok(())) => {}
         (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
@@ -185,7 +187,7 @@ fn a_status_that_is_not_known_is_not_taken_for_nothing_in_force() {
 fn a_tuner_that_fails_or_is_not_there_says_so() {
     let scene = Scene::new("fails");
     scene.put("echo first >&2; echo 'the last words' >&2; exit 71");
-    let runs = TunerRuns::new(&scene.settings());
+    let mut runs = TunerRuns::new(&scene.settings());
     assert_eq!(runs.look().expect_err("it fails"), "`tune check` ended with exit status: 71: the last words");
     fs::remove_file(scene.0.join("tuner")).expect("it is ours");
     let error = runs.look().expect_err("it is gone");
@@ -200,9 +202,10 @@ fn a_tuner_that_is_replaced_while_it_runs_goes_on_and_the_next_run_is_of_the_new
     scene.put("echo > begun; while [ ! -e go ]; do :; done; echo '{\"changes\": [], \"host\": {\"kernel\": \"old\"}}'");
     let wish = PlanWish::Profile("memcached".to_owned());
     let kernel = |found: Result<Found, String>| found.expect("a plan").facts.expect("facts").kernel;
-    let runs = TunerRuns::new(&scene.settings());
+    let mut runs = TunerRuns::new(&scene.settings());
+    let mut first = TunerRuns::new(&scene.settings());
     let before = std::thread::scope(|scope| {
-        let run = scope.spawn(|| runs.plan(&wish));
+        let run = scope.spawn(|| first.plan(&wish));
         line_of(&scene.0.join("begun"));
         scene.put("echo '{\"changes\": [], \"host\": {\"kernel\": \"new\"}}'");
         fs::write(scene.0.join("go"), "").expect("a file");

@@ -1,7 +1,7 @@
 //! Tuning in turns: what a host's tuner says, and what is asked of it.
 //!
 //! What a tuner says is named by digests, and its text travels only when a controller lacks it: a turn in which nothing has changed
-//! has some 300 bytes of it. Agents answer controllers, and controllers each other, in the same way.
+//! has some 200 bytes of it. Agents answer controllers, and controllers each other, in the same way.
 
 use fleet::TuneAskId;
 use fleet::tuning::{AnswerDigest, CHECK_LEN_MAX, HostCheck, HostFacts, HostPlan, PLAN_LEN_MAX};

@@ -168,6 +168,16 @@ fn real_plans_of_equal_hosts_are_equal_whatever_their_names() {
 }
 
 #[test]
+fn where_interrupts_were_handled_matters_only_to_a_real_plan_that_goes_by_it() {
+    assert_eq!(
+        real("spread", "ena").form,
+        real("spread", "ena-moved").form,
+        "they are moved to the same CPUs"
+    );
+    assert_ne!(real("rps-rfs", "ena").form, real("rps-rfs", "ena-moved").form, "packets go to other CPUs");
+}
+
+#[test]
 fn real_plans_of_different_hosts_are_different_where_they_are_about_the_difference() {
     for other in ["ena-cpu-off", "ena-8-queues", "virtio"] {
         for ask in ["spread", "rps-rfs"] {
