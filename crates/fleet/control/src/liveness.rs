@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::controller::{BODIES_PER_MESSAGE, FleetAsk};
 use crate::service::seats::SEATS_MAX;
-use crate::service::turn::{ASKS_MAX, TurnFault, TurnReport};
+use crate::service::turn::{ASKS_MAX, TurnFault, TurnReport, understood};
 
 /// Turns of one message: with reports of some hundred bytes, it is shorter than the longest body by far.
 pub(crate) const TURNS_PER_MESSAGE: usize = 2000;
@@ -38,7 +38,7 @@ pub struct LivenessReport {
     #[serde(default)]
     pub probes: Option<ProbeDigest>,
     /// Questions about the tuning of hosts that people have asked it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
     pub asks: Vec<FleetAsk>,
     /// Texts about the tuning of hosts that the other controller lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

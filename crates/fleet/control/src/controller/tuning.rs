@@ -239,7 +239,8 @@ impl FleetTuning {
 
     /// What a host's last check has found.
     pub(crate) fn check_of<'a>(&'a self, record: Option<&'a AgentRecord>) -> HostAnswer<HeardAnswer<'a>> {
-        self.answer_of(record, |tune| Some(&tune.check))
+        let is_check = |body: &TuneBody| matches!(body, TuneBody::Check(_));
+        self.answer_of(record, is_check, |tune| Some(&tune.check))
     }
 
     /// What a host has planned for a question.
@@ -248,7 +249,8 @@ impl FleetTuning {
         record: Option<&'a AgentRecord>,
         ask: &TuneAskId,
     ) -> HostAnswer<HeardAnswer<'a>> {
-        self.answer_of(record, |tune| {
+        let is_plan = |body: &TuneBody| matches!(body, TuneBody::Plan(_));
+        self.answer_of(record, is_plan, |tune| {
             tune.plans.iter().find(|plan| plan.ask == *ask).map(|plan| &plan.answer)
         })
     }
@@ -256,6 +258,7 @@ impl FleetTuning {
     fn answer_of<'a>(
         &'a self,
         record: Option<&'a AgentRecord>,
+        is_meant: impl Fn(&TuneBody) -> bool,
         answer: impl Fn(&'a TuneReport) -> Option<&'a TuneAnswer>,
     ) -> HostAnswer<HeardAnswer<'a>> {
         let missing = HostAnswer::Missing;
@@ -282,6 +285,9 @@ impl FleetTuning {
                     Err(why) => return missing(why),
                 };
                 match known(body) {
+                    Ok(body) if !is_meant(body) => {
+                        missing(NoAnswer::Failed("its text is about something else".to_owned()))
+                    }
                     Ok(body) => {
                         let (own, uid) = (own.as_ref(), tune.uid);
                         HostAnswer::Given(HeardAnswer { body, facts, own, age_s: *age_s, uid })

@@ -16,11 +16,11 @@ pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
     TurnFault, UNASKED_MAX, is_client_address,
 };
-pub(crate) use tuning::answer_digest;
 pub use tuning::{
     ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, PlanWish, TuneAnswer, TuneAsk, TuneBody, TuneOrders,
     TuneReport, TuneWhat,
 };
+pub(crate) use tuning::{answer_digest, understood};
 
 /// What an agent says. Fields that are added later are left out by older agents, and skipped by older controllers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

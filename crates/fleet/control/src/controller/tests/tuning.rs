@@ -263,15 +263,18 @@ fn texts_are_kept_as_long_as_an_answer_names_them() {
 #[test]
 fn a_text_that_is_not_understood_is_a_failure_and_not_waited_for() {
     let mut stage = Stage::new(1);
-    let text = json!({"moon": {}}).to_string();
-    let body = answer_digest(text.as_bytes());
-    let mut tune = saying(TuneAnswer::Done { body, facts: None, own: None, age_s: 1 });
-    tune.bodies = vec![text];
-    stage.agents[0].report.tune = Some(tune);
-    stage.rounds(1);
-    let (_, json) = asked(&mut stage, check("all"));
-    assert_eq!(missing(&json), ["failed h1"]);
-    assert!(json["missing"][0]["why"].as_str().expect("a text").contains("unknown variant `moon`"), "{json}");
+    let facts = TuneBody::Facts(HostFacts::default()).text().1;
+    let texts = [json!({"moon": {}}).to_string(), facts];
+    for (text, why) in texts.into_iter().zip(["unknown variant `moon`", "its text is about something else"]) {
+        let body = answer_digest(text.as_bytes());
+        let mut tune = saying(TuneAnswer::Done { body, facts: None, own: None, age_s: 1 });
+        tune.bodies = vec![text];
+        stage.agents[0].report.tune = Some(tune);
+        stage.rounds(1);
+        let (_, json) = asked(&mut stage, check("all"));
+        assert_eq!(missing(&json), ["failed h1"]);
+        assert!(json["missing"][0]["why"].as_str().expect("a text").contains(why), "{json}");
+    }
 }
 
 #[test]

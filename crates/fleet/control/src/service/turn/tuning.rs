@@ -6,7 +6,8 @@
 use fleet::TuneAskId;
 use fleet::tuning::{AnswerDigest, CHECK_LEN_MAX, HostCheck, HostFacts, HostPlan, PLAN_LEN_MAX};
 use ring::digest::{SHA256, digest};
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::TurnFault;
@@ -16,8 +17,12 @@ use super::limits::shorten;
 pub const ASKS_MAX: usize = 8;
 /// Texts in one turn: a check and two plans with the facts of each. What is beyond goes with the next turn.
 pub const BODIES_PER_TURN_MAX: usize = 6;
-/// Bytes of a text: the longest is a plan, with its name around it.
-const BODY_LEN_MAX: usize = PLAN_LEN_MAX + 64;
+/// Bytes of facts: sixteen interfaces with two names of 100 bytes each, and what is beside them.
+const FACTS_LEN_MAX: usize = 8 * 1024;
+/// Bytes of the name around a text.
+const NAME_LEN: usize = 64;
+/// Bytes of a text: the longest is a plan.
+const BODY_LEN_MAX: usize = PLAN_LEN_MAX + NAME_LEN;
 const _: () = assert!(CHECK_LEN_MAX <= PLAN_LEN_MAX);
 /// Digests that a controller asks one agent for: those of a check and of all plans.
 const LACKS_MAX: usize = 2 + 2 * ASKS_MAX;
@@ -26,6 +31,7 @@ const LACKS_MAX: usize = 2 + 2 * ASKS_MAX;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuneReport {
     /// The last check.
+    #[serde(deserialize_with = "answer")]
     pub check: TuneAnswer,
     /// Questions that this check answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,6 +53,7 @@ pub struct PlanReport {
     /// By which question.
     pub ask: TuneAskId,
     /// What has come of it.
+    #[serde(deserialize_with = "answer")]
     pub answer: TuneAnswer,
 }
 
@@ -101,7 +108,7 @@ pub struct TuneOrders {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<AnswerDigest>,
     /// Open questions. One that was answered stays until it is over.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
     pub asks: Vec<TuneAsk>,
 }
 
@@ -132,6 +139,25 @@ pub enum PlanWish {
     Profile(String),
     /// One layout of interrupts, packets or threads.
     Strategy(String),
+}
+
+/// An answer; one of a newer agent that is not understood is a failure. Its turn counts all the same.
+fn answer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TuneAnswer, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_else(|error| {
+        let why = format!("the controller does not understand the answer: {error}");
+        TuneAnswer::Failed { why, age_s: 0 }
+    }))
+}
+
+/// Those of a list that are understood: a newer controller may ask what this program cannot do.
+pub(crate) fn understood<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let values = Vec::<Value>::deserialize(deserializer)?;
+    Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
 }
 
 /// Bytes of the name of a profile or strategy; the longest has 11.
@@ -168,6 +194,20 @@ impl TuneBody {
     /// # Errors
     /// If it is none, or would do something to a terminal: no honest agent sends such characters.
     pub(crate) fn parse(text: &str) -> Result<TuneBody, String> {
+        let body = TuneBody::read(text)?;
+        let most = match body {
+            TuneBody::Check(_) => CHECK_LEN_MAX,
+            TuneBody::Plan(_) => PLAN_LEN_MAX,
+            TuneBody::Facts(_) => FACTS_LEN_MAX,
+        };
+        // The name around it.
+        match text.len() {
+            found if found > most + NAME_LEN => Err(format!("it has {found} bytes, and {most} are the most")),
+            _ => Ok(body),
+        }
+    }
+
+    fn read(text: &str) -> Result<TuneBody, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if has_control(&value) {
             return Err("it has control characters".to_owned());
@@ -271,6 +311,32 @@ mod tests {
         for hostile in ["\u{1b}[2J", "6.1\nh9: all is well", "\u{9b}31m", "\r"] {
             assert_eq!(TuneBody::parse(&text(hostile)), Err("it has control characters".to_owned()));
         }
+    }
+
+    #[test]
+    fn what_a_newer_agent_or_controller_says_spoils_no_turn() {
+        let newer = json!({
+            "check": {"melted": {}}, "asked": [], "bodies": [], "uid": 0, "moon": 1,
+            "plans": [{"ask": "p1", "answer": {"applied": {"at": 1}}}, {"ask": "p2", "answer": "not_root"}],
+        });
+        let report: TuneReport = from_value(newer).expect("a report");
+        assert!(
+            matches!(&report.check, TuneAnswer::Failed { why, .. } if why.contains("unknown variant `melted`"))
+        );
+        assert!(matches!(report.plans[0].answer, TuneAnswer::Failed { .. }));
+        assert_eq!(report.plans[1].answer, TuneAnswer::NotRoot);
+        let newer =
+            json!({"asks": [{"id": "a1", "what": {"apply": "x"}}, {"id": "a2", "what": "check"}], "moon": 1});
+        let orders: TuneOrders = from_value(newer).expect("orders");
+        assert_eq!(orders.asks, [TuneAsk { id: "a2".parse().expect("a name"), what: TuneWhat::Check }]);
+    }
+
+    #[test]
+    fn a_text_beyond_the_limit_of_its_kind_is_refused() {
+        let facts = |len: usize| json!({"facts": {"kernel": "k".repeat(len)}}).to_string();
+        assert!(TuneBody::parse(&facts(FACTS_LEN_MAX)).is_ok());
+        let error = TuneBody::parse(&facts(FACTS_LEN_MAX + NAME_LEN)).expect_err("one more");
+        assert!(error.ends_with("bytes, and 8192 are the most"), "{error}");
     }
 
     #[test]
