@@ -26,7 +26,9 @@ pub(crate) struct TuneFigures {
 impl FleetTuning {
     /// The figures of hosts with these agents.
     pub(crate) fn figures(&self, agents: &Agents) -> TuneFigures {
-        let words = NoAnswer::WORDS.into_iter().chain(["given"]);
+        // Hosts without an agent are not among these.
+        let words =
+            NoAnswer::WORDS.into_iter().filter(|word| *word != NoAnswer::NoAgent.word()).chain(["given"]);
         let mut figures =
             TuneFigures { hosts: words.map(|word| (word, 0)).collect(), ..TuneFigures::default() };
         let mut findings: BTreeMap<(&str, FindingSeverity), u64> = BTreeMap::new();
