@@ -10,7 +10,7 @@ use super::facts::HostFacts;
 use super::form::HostNames;
 use super::json::{list, short, text};
 
-/// Bytes of a plan in its short form, as JSON. That of a host with 64 queues and 256 CPUs has 20,000; what is beyond is counted.
+/// Bytes of a plan in its short form, as JSON: 128 masks of 256 CPUs, for 64 pairs of queues, have 230 bytes each. What is beyond is counted.
 pub const PLAN_LEN_MAX: usize = 32 * 1024;
 /// Changes that are read: every queue of the largest host several times over.
 const CHANGES_MAX: usize = 16_384;

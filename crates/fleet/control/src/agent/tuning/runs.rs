@@ -10,9 +10,9 @@ use super::program::program;
 use crate::agent::settings::TuneSettings;
 use crate::service::turn::{PlanWish, TuneBody, answer_digest};
 
-/// Time beyond what a run measures: reading the facts of a host with 512 CPUs takes a second of CPU time, and it has the lowest priority.
+/// Time beyond what a run measures: it has the lowest priority, and waits for devices that answer slowly.
 const GRACE: Duration = Duration::from_secs(90);
-/// Bytes of the tuner's JSON: a plan of the largest host has 2 MB.
+/// Bytes of the tuner's JSON: a change has some 500, so that is as many changes as are read.
 const OUTPUT_LEN_MAX: usize = 8 * 1024 * 1024;
 /// Exit statuses of `tune status` that come with a status: all is well, something has drifted, a journal cannot be read in full.
 const STATUSES: [i32; 3] = [0, 13, 18];
