@@ -151,7 +151,7 @@ const CONTROLLERS: [Panel; 6] = [
     .bad(Bad::Below(604_800.0)),
 ];
 
-const AGENTS: [Panel; 8] = [
+const AGENTS: [Panel; 6] = [
     Panel::new(
         "Agents by state",
         Stack,
@@ -170,24 +170,6 @@ const AGENTS: [Panel; 8] = [
         ],
     )
     .bad(Bad::From(60.0)),
-    Panel::new(
-        "Hosts by the tuner's answer",
-        Stack,
-        "none",
-        "What is known of the last look at what limits each host; `evenkeel control tune check` names the hosts.",
-        &[Query::new("max by (answer) (evenkeel_control_tune_hosts{SCOPE})", "{{answer}}")],
-    ),
-    Panel::new(
-        "The tuner's findings",
-        Lines,
-        "none",
-        "Hosts with the findings that most hosts have; `evenkeel tune explain RULE` explains one.",
-        &[Query::new(
-            "topk(10, max by (rule, severity) (evenkeel_control_tune_findings{SCOPE}))",
-            "{{severity}} {{rule}}",
-        )
-        .empty("no agent runs the tuner, or it finds nothing")],
-    ),
     Panel::new(
         "Turns",
         Lines,
