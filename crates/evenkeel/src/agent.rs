@@ -102,6 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         boot,
         routers: routers.collect(),
         servers: servers.collect(),
+        tune: file.tune.settings(),
         folder: file.folder.clone(),
         controllers: file.controllers.clone(),
         tls: controllers_tls,

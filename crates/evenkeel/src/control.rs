@@ -13,6 +13,7 @@ mod members;
 mod serve;
 mod statuses;
 mod top;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,8 @@ enum Job {
     Diff(DiffArguments),
     /// Show which slot and member a key belongs to, and by which generation
     Why(WhyArguments),
+    /// Find what limits the hosts of the fleet, and what the tuner would change on them
+    Tune(tune::TuneArguments),
     /// Let nothing change in a scope: `fleet`, `cluster/NAME` or `zone/NAME`
     Freeze(change::FreezeArguments),
     /// Let a scope change again
@@ -149,6 +152,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Drain(job) => change::drain(job),
         Job::Scale(job) => change::scale(job),
         Job::Rollback(job) => change::rollback(job),
+        Job::Tune(job) => tune::run(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),

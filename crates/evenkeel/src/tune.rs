@@ -62,7 +62,7 @@ enum Job {
                       plan that nobody confirmed still in force in another network namespace. Ends with 18 if a journal \
                       cannot be read in full, or is of another version: more may be in force than is said."
     )]
-    Status(arguments::Place),
+    Status(status::Arguments),
     /// Check whether the plans in force have the expected effects
     Verify(verify::Arguments),
     /// Try strategies in turn under load, and find which one is better

@@ -1,4 +1,4 @@
-//! Pages about the control plane, typed as they stand: a fleet of several hosts, and more slots in a cluster on one machine.
+//! Pages about the control plane, typed as they stand: a fleet of several hosts and what its tuners find, and more slots in a cluster on one machine.
 //!
 //! What stands for something else, and nothing besides:
 //!
@@ -221,6 +221,10 @@ fn a_fleet_of_several_hosts_is_made_by_its_page() {
     let mut typist = Typist::new();
     typist.make_hosts(&commands);
     commands.iter().for_each(|command| typist.type_command(command));
+    for heading in ["## What limits the hosts", "## What the tuner would change"] {
+        let commands = commands_of("docs/control/tuning.md", Some(heading));
+        commands.iter().for_each(|command| typist.type_command(command));
+    }
 
     // "Routers and servers go on with what is on their disks."
     typist.end(|host| host.starts_with('c'));

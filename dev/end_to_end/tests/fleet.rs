@@ -1,5 +1,7 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
+mod tuning;
+
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use control::{AgentRouter, AgentSettings, ControlPlace, PeerPlace, ProcessReport, start_agent};
+use control::{
+    AgentRouter, AgentSettings, ControlPlace, PeerPlace, ProcessReport, TuneSettings, start_agent,
+};
 use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 use router::md5_hex;
@@ -116,6 +118,7 @@ fn begin(fleet: &Fleet, memory: &RunFolder, number: usize, loads: &Loads) -> Res
         boot: number as u64,
         routers: vec![router],
         servers: Vec::new(),
+        tune: TuneSettings::default(),
         folder: folder.join("agent"),
         controllers: controllers.collect(),
         tls: credentials(fleet, &format!("{host}.pem"))?,

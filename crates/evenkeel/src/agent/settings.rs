@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use control::{ControlPlace, MEMBERS_PER_HOST_MAX, MetricsPlace, ROUTERS_PER_HOST_MAX, is_client_address};
+use control::{
+    ControlPlace, MEMBERS_PER_HOST_MAX, MetricsPlace, ROUTERS_PER_HOST_MAX, TuneSettings, is_client_address,
+};
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use serde::{Deserialize, Deserializer};
 
@@ -24,10 +26,63 @@ pub(super) struct AgentFile {
     pub(super) folder: PathBuf,
     /// Authorities of servers and routers, if they speak TLS.
     pub(super) tls_ca: Option<PathBuf>,
+    /// Whether the tuner runs on this host; it does not without this section.
+    #[serde(default)]
+    pub(super) tune: TuneEntry,
     #[serde(default)]
     pub(super) server: Vec<ServerEntry>,
     #[serde(default)]
     pub(super) router: Vec<RouterEntry>,
+}
+
+/// Whether and how the tuner runs on this host.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TuneEntry {
+    /// It looks what limits the host, once an hour and when asked.
+    #[serde(default)]
+    check: bool,
+    /// It plans when asked, and changes nothing.
+    #[serde(default)]
+    plan: bool,
+    /// It changes the host; this version does not do that.
+    #[serde(default)]
+    apply: bool,
+    /// The program; the agent's own without it.
+    binary: Option<PathBuf>,
+    /// How long a look reads counters.
+    seconds: Option<u32>,
+}
+
+/// Seconds of a look, unless the file says another number: as `tune check` without `--seconds`.
+const LOOK_S: u32 = 30;
+/// The most that are accepted: whoever waits for a look waits for five minutes.
+const LOOK_S_MAX: u32 = 120;
+
+impl TuneEntry {
+    fn check(&self) -> Result<(), String> {
+        if self.apply {
+            return Err("[tune] apply: expected false, found true: an agent of this version plans and changes nothing".to_owned());
+        }
+        if let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_absolute()) {
+            return Err(format!(
+                "[tune] binary: expected an absolute path, found {:?}",
+                binary.display().to_string()
+            ));
+        }
+        match self.seconds {
+            Some(found @ (0 | LOOK_S_MAX..)) if found != LOOK_S_MAX => {
+                Err(format!("[tune] seconds: expected 1 to {LOOK_S_MAX}, found {found}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the agent is told.
+    pub(super) fn settings(&self) -> TuneSettings {
+        let TuneEntry { check, plan, ref binary, seconds, .. } = *self;
+        TuneSettings { check, plan, binary: binary.clone(), seconds: seconds.unwrap_or(LOOK_S) }
+    }
 }
 
 /// A server of the host.
@@ -96,6 +151,7 @@ impl AgentFile {
         let files = files.chain(file.router.iter().filter_map(|one| one.certificate.as_ref()));
         twice("file", files.map(|path| path.to_str().unwrap_or_default()))?;
         file.router.iter().try_for_each(RouterEntry::check)?;
+        file.tune.check()?;
         Ok(file)
     }
 }
@@ -157,6 +213,28 @@ mod tests {
         let file = AgentFile::parse(&[HEAD, SERVER, ROUTER].concat()).expect("a file");
         assert_eq!((file.server.len(), file.router.len(), file.controllers.len()), (1, 1, 2));
         assert_eq!(file.router[0].view.as_str(), "main");
+    }
+
+    #[test]
+    fn the_tuner_runs_only_where_the_file_says_so() {
+        let settings =
+            |text: &str| AgentFile::parse(&[HEAD, text, SERVER].concat()).map(|file| file.tune.settings());
+        let nothing = TuneSettings { check: false, plan: false, binary: None, seconds: LOOK_S };
+        assert_eq!(settings(""), Ok(nothing.clone()));
+        assert_eq!(settings("[tune]\n"), Ok(nothing.clone()));
+        let all = "[tune]\ncheck = true\nplan = true\napply = false\nbinary = \"/usr/bin/evenkeel\"\nseconds = 10\n";
+        let binary = Some(PathBuf::from("/usr/bin/evenkeel"));
+        assert_eq!(settings(all), Ok(TuneSettings { check: true, plan: true, binary, seconds: 10 }));
+        for (wrong, expected) in [
+            ("apply = true", "[tune] apply: expected false, found true"),
+            ("binary = \"evenkeel\"", "[tune] binary: expected an absolute path, found \"evenkeel\""),
+            ("seconds = 0", "[tune] seconds: expected 1 to 120, found 0"),
+            ("seconds = 121", "[tune] seconds: expected 1 to 120, found 121"),
+            ("chek = true", "chek"),
+        ] {
+            let error = settings(&format!("[tune]\n{wrong}\n")).expect_err("refused");
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

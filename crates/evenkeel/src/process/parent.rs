@@ -1,4 +1,4 @@
-//! The end of a process with its parent, for processes that `evenkeel up` starts.
+//! The end of a process with its parent, for processes that `evenkeel up` and agents start.
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 

@@ -11,6 +11,7 @@ use tuning::observe::observe_with;
 use super::arguments::HostArguments;
 use super::terminal;
 use crate::failure::Failure;
+use crate::process::parent;
 use crate::terminal::output::print;
 
 /// Exit statuses of `check`.
@@ -67,6 +68,7 @@ impl From<Level> for Severity {
 }
 
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
+    parent::follow()?;
     let capture = observe_with(&arguments.host.request(), arguments.seconds, &arguments.memcached)?;
     if let Some(path) = &arguments.save {
         replace(path, &capture.json())?;

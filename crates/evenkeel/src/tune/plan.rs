@@ -11,6 +11,7 @@ use tuner::plan::profile::Profile;
 use super::arguments::PlanArguments;
 use super::terminal;
 use crate::failure::Failure;
+use crate::process::parent;
 use crate::terminal::output::{columns, print};
 
 /// Show what would be changed, and why
@@ -33,6 +34,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    parent::follow()?;
     let wanted = arguments.wanted.request()?;
     let plan = wanted.plan()?;
     if let Some(path) = &arguments.my_cnf {
@@ -45,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         tuning::plan::write_scripts(&plan, path)?;
     }
     let text = match (arguments.json, arguments.diff) {
-        (true, _) => tuning::plan::json(plan, &wanted.host.root)?,
+        (true, _) => tuning::plan::json(plan, &wanted.host)?,
         (_, true) => plan_text::diff(&plan),
         _ => shown(&plan),
     };

@@ -1,5 +1,7 @@
 //! `evenkeel tune status`: plans in force and files that persist, and whether both still hold.
 
+mod json;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use tuning::status::{Overdue, PlanPhase, PlanStatus, SettingState, SettingStatus
 
 use super::arguments::Place;
 use crate::failure::Failure;
+use crate::process::parent;
 use crate::terminal::output::print;
 
 /// The exit status of `status` if a value is no longer what it was set to.
@@ -19,9 +22,25 @@ pub(super) const DRIFTED: u8 = 13;
 /// they know.
 pub(super) const UNREAD: u8 = 18;
 
-pub(super) fn run(place: &Place) -> Result<ExitCode, Failure> {
+/// Show what is in force and what persists, and what no longer holds
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    place: Place,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    parent::follow()?;
+    let place = &arguments.place;
     let status = status(&place.root(), &place.state.request())?;
-    print(text(&status, &place.state.path).as_bytes())?;
+    let text = match arguments.json {
+        true => format!("{:#}\n", json::status(&status)),
+        false => text(&status, &place.state.path),
+    };
+    print(text.as_bytes())?;
     Ok(match status.is_whole() {
         _ if !status.doubts.is_empty() => ExitCode::from(UNREAD),
         true => ExitCode::SUCCESS,

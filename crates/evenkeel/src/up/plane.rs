@@ -13,7 +13,7 @@ use control::register::{DirectoryRegister, Revision};
 use control::{
     AgentRouter, AgentSeats, AgentServer, AgentSettings, ControlAnswer, ControlClient, ControlPlace,
     ControlService, Controller, ControllerSettings, FleetDecisions, PeerPlace, ProcessLook, ProcessReport,
-    SayLine, moment, run_controller, start_agent, start_probes, start_watch,
+    SayLine, TuneSettings, moment, run_controller, start_agent, start_probes, start_watch,
 };
 use fleet::health::HealthThresholds;
 use fleet::rollout::RolloutSettings;
@@ -194,6 +194,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         boot: u64::from_le_bytes(boot),
         routers: vec![router],
         servers: servers.collect(),
+        tune: TuneSettings::default(),
         folder: settings.place.file("agent"),
         controllers: vec![ControlPlace::Unix(socket(settings.place))],
         tls: Arc::new(tls),

@@ -4,6 +4,7 @@
 //! thread "agent"   every second: look at routers and servers ─► Probation ─► write, put back, empty ─► report
 //! thread "turns"   report ─► a controller, which waits ─► orders ─► thread "agent"
 //! thread "pages"   every 5 seconds: pages of figures ─► the next look
+//! thread "tuning"  once an hour and when asked: the tuner as a process ─► report
 //! ```
 //!
 //! It decides nothing but what it must without controllers: whether a text stays in a router ([`fleet::probation`]). Without
@@ -19,6 +20,7 @@ mod server_stats;
 mod settings;
 mod state;
 mod sweep;
+mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -38,6 +40,7 @@ use controllers::Controllers;
 use pages::{Pages, RouterPage, ServerPage};
 use settings::SharedReport;
 use state::{AgentStateError, AgentStore};
+use tuning::TuningDesk;
 
 /// Interval of looks at routers and servers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -52,7 +55,7 @@ const ORDERS_MAX: usize = 2;
 pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
 pub use pages::MetricsPlace;
-pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook};
+pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +111,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         seen: 0,
         wait_ms: None,
         stays: None,
+        tune: None,
         texts: Vec::new(),
         members: Vec::new(),
         routers: Vec::new(),
@@ -116,9 +120,11 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     let controllers = || Controllers::new(&settings, Arc::clone(&figures));
     let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
     let (sender, orders) = sync_channel(ORDERS_MAX);
+    let tuning = TuningDesk::start(&settings.host, settings.tune).map_err(AgentError::Thread)?;
     let agent = Agent {
         routers,
         servers,
+        tuning,
         shared: Arc::clone(&shared),
         quick,
         figures: Arc::clone(&figures),
@@ -136,6 +142,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
 struct Agent {
     routers: Vec<BesideRouter>,
     servers: Vec<BesideServer>,
+    tuning: TuningDesk,
     shared: SharedReport,
     quick: Controllers,
     figures: Arc<AgentFigures>,
@@ -191,6 +198,7 @@ impl Agent {
                 router.on_list(order, text, &*self.say);
             }
         }
+        self.tuning.on_orders(orders.tune);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
     }
 
@@ -216,6 +224,7 @@ impl Agent {
         }
         let members: Vec<_> = self.servers.iter_mut().map(|server| server.look(now, &*self.say)).collect();
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
+        let (tune, has_new_tune) = self.tuning.report();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         // Hits and misses are figures, not news.
         let news = |members: &[MemberReport]| -> Vec<MemberReport> {
@@ -232,8 +241,8 @@ impl Agent {
         let files: BTreeSet<&TextDigest> = self.held().map(|(digest, _)| digest).collect();
         let texts = self.routers.iter().flat_map(BesideRouter::texts);
         report.texts = texts.chain(files.into_iter().cloned()).collect();
-        (report.members, report.routers) = (members, routers);
-        is_news
+        (report.members, report.routers, report.tune) = (members, routers, Some(tune));
+        is_news || has_new_tune
     }
 
     fn now(&self) -> Now {

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! event          in acting/      parts, which decide
-//! a turn ──────► hearing.rs ───► agents, figures ─► health, rollout, drains ──────────────► orders.rs
+//! a turn ──────► hearing.rs ───► agents, figures ─► tuning, health, rollout, drains ──────► orders.rs
 //! a probe ─────► hearing.rs ───► probes; health
 //! the register ► hearing.rs ───► register_mirror ─► failures, health, agents, lists, rollout
 //! time, tick ──► upkeep.rs ────► rollout: the next wave, what is settled
@@ -34,6 +34,7 @@ mod register_mirror;
 mod rollout;
 mod settings;
 mod slots;
+mod tuning;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,12 +69,14 @@ use rollout::failures::KeptFailures;
 use rollout::forgotten::ForgottenGenerations;
 use rollout::target_rollout::TargetRollout;
 use slots::drains::Drains;
-use slots::warm_ups::WarmUps;
+use tuning::FleetTuning;
 
 pub(crate) use acting::figures::ControllerFigures;
 pub(crate) use acting::request_sums::{LevelSums, RequestSums};
 pub(crate) use settings::ControllerError;
 pub use settings::ControllerSettings;
+pub(crate) use tuning::figures::TuneFigures;
+pub(crate) use tuning::{BODIES_PER_MESSAGE, FleetAsk};
 
 /// A controller.
 pub struct Controller {
@@ -95,7 +98,7 @@ pub struct Controller {
     failures: KeptFailures,
     forgotten: ForgottenGenerations,
     drains: Drains,
-    warm_ups: WarmUps,
+    tuning: FleetTuning,
     cluster_files: ClusterFiles,
     router_lists: RouterLists,
 }
@@ -131,7 +134,7 @@ impl Controller {
             failures: KeptFailures::new(now),
             forgotten: ForgottenGenerations::new(now),
             drains: Drains::new(register.view(), now),
-            warm_ups: WarmUps::default(),
+            tuning: FleetTuning::default(),
             cluster_files: ClusterFiles::default(),
             router_lists: RouterLists::new(now),
             register,
@@ -207,6 +210,7 @@ impl Controller {
         self.heal();
         self.keep_failures();
         self.keep_router_lists();
+        self.follow_tuning();
         self.give_new_orders();
     }
 
@@ -282,6 +286,10 @@ impl Controller {
                 self.signing.renew(requester, &request, present.as_deref(), inventory)
             }
             ControlQuestion::Liveness(report) => self.on_liveness(report),
+            ControlQuestion::TuneCheck { scope } => self.tune_check(&scope),
+            ControlQuestion::TuneAsk { scope, what } => self.tune_ask(&scope, what),
+            ControlQuestion::TuneAsked(id) => self.tune_asked(&id),
+            ControlQuestion::TunePlan(id) => self.tune_plan(&id),
             ControlQuestion::Join(_) => refusal(422, "whoever has a certificate renews it"),
             // Its answer comes from its seat, so it is no question here.
             ControlQuestion::Turn(_) => refusal(400, "a turn has no answer here"),

@@ -23,7 +23,7 @@ mod testing;
 
 pub use agent::{
     AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, MetricsPlace, ProcessLook,
-    start_agent,
+    TuneSettings, start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};

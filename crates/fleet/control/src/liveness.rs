@@ -8,11 +8,13 @@ pub(crate) mod relay;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fleet::tuning::AnswerDigest;
 use fleet::{HostId, MemberId, ZoneName};
 use serde::{Deserialize, Serialize};
 
+use crate::controller::{BODIES_PER_MESSAGE, FleetAsk};
 use crate::service::seats::SEATS_MAX;
-use crate::service::turn::{TurnFault, TurnReport};
+use crate::service::turn::{ASKS_MAX, TurnFault, TurnReport, understood};
 
 /// Turns of one message: with reports of some hundred bytes, it is shorter than the longest body by far.
 pub(crate) const TURNS_PER_MESSAGE: usize = 2000;
@@ -35,6 +37,12 @@ pub struct LivenessReport {
     /// Its last round of probes, if there was one.
     #[serde(default)]
     pub probes: Option<ProbeDigest>,
+    /// Questions about the tuning of hosts that people have asked it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
+    pub asks: Vec<FleetAsk>,
+    /// Texts about the tuning of hosts that the other controller lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bodies: Vec<String>,
 }
 
 /// A round of probes.
@@ -54,7 +62,11 @@ pub struct ProbeDigest {
 impl LivenessReport {
     /// Whether it says nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.turns.is_empty() && self.recalled.is_empty() && self.probes.is_none()
+        self.turns.is_empty()
+            && self.recalled.is_empty()
+            && self.probes.is_none()
+            && self.asks.is_empty()
+            && self.bodies.is_empty()
     }
 
     /// Refuses what no honest controller sends.
@@ -74,6 +86,14 @@ impl LivenessReport {
         if found > PROBES_MAX {
             return Err(TurnFault::TooMany { what: "probes", found, most: PROBES_MAX });
         }
+        let found = self.bodies.len();
+        if found > BODIES_PER_MESSAGE {
+            return Err(TurnFault::TooMany { what: "texts about tuning", found, most: BODIES_PER_MESSAGE });
+        }
+        let found = self.asks.len();
+        if found > ASKS_MAX {
+            return Err(TurnFault::TooMany { what: "questions about tuning", found, most: ASKS_MAX });
+        }
         self.turns = self.turns.into_iter().map(TurnReport::checked).collect::<Result<_, _>>()?;
         Ok(self)
     }
@@ -90,9 +110,36 @@ struct Unsent {
     turns: BTreeMap<HostId, TurnReport>,
     recalled: BTreeSet<HostId>,
     probes: Option<ProbeDigest>,
+    asks: Vec<FleetAsk>,
+    bodies: Vec<String>,
+    /// Texts about tuning that the other controller lacks, by its last answers.
+    lacked: BTreeSet<AnswerDigest>,
 }
 
 impl LivenessOutbox {
+    /// A question about the tuning of hosts.
+    pub fn put_ask(&self, asked: &FleetAsk) {
+        let mut unsent = self.lock();
+        if unsent.asks.len() < ASKS_MAX && !unsent.is_closed {
+            unsent.asks.push(asked.clone());
+        }
+    }
+
+    /// Notes which texts the other controller lacks.
+    pub(crate) fn note_lacked(&self, lacked: impl IntoIterator<Item = AnswerDigest>) {
+        self.lock().lacked.extend(lacked.into_iter().take(BODIES_PER_MESSAGE));
+    }
+
+    /// Puts the texts in that the other controller lacks, as far as they are known here. It asks again for what it still lacks.
+    pub(crate) fn put_lacked(&self, text_of: impl Fn(&AnswerDigest) -> Option<String>) {
+        let mut unsent = self.lock();
+        if unsent.is_closed || !unsent.bodies.is_empty() {
+            return;
+        }
+        let lacked = std::mem::take(&mut unsent.lacked);
+        unsent.bodies = lacked.iter().filter_map(text_of).take(BODIES_PER_MESSAGE).collect();
+    }
+
     /// A turn; a later one of the same host takes the place of an earlier one.
     pub fn put_turn(&self, report: TurnReport) {
         let mut unsent = self.lock();
@@ -146,12 +193,15 @@ impl LivenessOutbox {
             turns: turns.into_values().collect(),
             recalled: recalled.into_iter().collect(),
             probes: unsent.probes.take(),
+            asks: std::mem::take(&mut unsent.asks),
+            bodies: std::mem::take(&mut unsent.bodies),
         }
     }
 
     /// Puts a message back that was not delivered; what has come meanwhile is newer.
     pub fn put_back(&self, message: LivenessReport) {
         let mut unsent = self.lock();
+        unsent.asks.splice(0..0, message.asks);
         for host in message.recalled {
             if unsent.recalled.len() < SEATS_MAX && !unsent.turns.contains_key(&host) {
                 unsent.recalled.insert(host);
@@ -242,6 +292,8 @@ mod tests {
             turns: (0..count).map(|number| turn(&format!("h{number}"), 1)).collect(),
             recalled: Vec::new(),
             probes: None,
+            asks: Vec::new(),
+            bodies: Vec::new(),
         };
         assert!(report(TURNS_PER_MESSAGE).checked().is_ok());
         assert!(report(TURNS_PER_MESSAGE + 1).checked().is_err());

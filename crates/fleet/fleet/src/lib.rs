@@ -9,6 +9,7 @@ pub mod health;
 pub mod probation;
 pub mod resize;
 pub mod rollout;
+pub mod tuning;
 pub mod waves;
 
 mod adopt;
@@ -27,7 +28,9 @@ pub use generation::{
     gone_back_to, is_forgotten, next_number,
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
-pub use names::{ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, ViewName, ZoneName};
+pub use names::{
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, TuneAskId, ViewName, ZoneName,
+};
 pub use plan::{
     Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
 };

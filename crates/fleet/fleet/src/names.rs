@@ -100,6 +100,10 @@ name! {
     /// A configuration that a group of routers reads.
     ViewName, "the view"
 }
+name! {
+    /// A question to the hosts of a scope about their tuning.
+    TuneAskId, "the question"
+}
 
 /// A generation's place in the chain of generations, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

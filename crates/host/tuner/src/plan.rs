@@ -195,3 +195,5 @@ fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
 mod agreement;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

@@ -7,6 +7,7 @@ mod counters;
 mod heat;
 mod paint;
 mod prometheus;
+mod summary;
 mod table;
 mod tournament;
 mod verification;
@@ -14,6 +15,8 @@ mod waits;
 
 use serde::Serialize;
 
+use crate::observe::cpu_model::Measured;
+use crate::plan::{Plan, PlanRequest, plan};
 use crate::text::wrap;
 use crate::{Facts, Finding, Series};
 
@@ -23,26 +26,32 @@ pub use counters::counters;
 pub use heat::heat;
 pub use paint::{Paint, TextStyle, Tint};
 pub use prometheus::prometheus;
+pub use summary::HostSummary;
 pub use table::{explanation, findings, list};
 pub use tournament::standings;
 pub use verification::verification;
 pub use waits::waits;
 
-/// A whole diagnosis as JSON.
+/// A whole diagnosis as JSON, with what `tune plan` would change because of its findings.
 pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
     #[derive(Serialize)]
     struct Diagnosis<'a> {
         kernel: &'a str,
         cpus: usize,
+        host: HostSummary,
         window_s: f64,
         findings: &'a [Finding],
+        plan: Plan,
         gaps: &'a [String],
     }
+    let asked = PlanRequest { findings, measured: Measured::of(series), ..PlanRequest::default() };
     let diagnosis = Diagnosis {
         kernel: &facts.kernel.release,
         cpus: facts.online().len(),
+        host: HostSummary::of(facts),
         window_s: series.window_s(),
         findings,
+        plan: plan(facts, &asked),
         gaps: &facts.gaps,
     };
     let text = serde_json::to_string_pretty(&diagnosis).expect("numbers and texts can be written as JSON");
@@ -101,6 +110,8 @@ mod tests {
         assert_eq!(read["findings"][0]["severity"], "critical");
         assert_eq!(read["findings"][0]["verdict"], "fixable");
         assert_eq!(read["findings"][0]["evidence"][0]["threshold"], "60 %");
+        assert_eq!(read["host"]["nodes"], 0);
+        assert!(read["plan"]["changes"].is_array(), "{read}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use os::CpuSet;
+use serde::Serialize;
 use tuner::apply::saved::{PlanOrigin, Saved};
 use tuner::observe::cpu_model::{Choice, Measured};
 use tuner::plan::my_cnf;
@@ -11,6 +12,7 @@ use tuner::plan::profile::Profile;
 use tuner::plan::script;
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Plan, PlanRequest};
+use tuner::report::HostSummary;
 use tuner::{Capture, Facts, Root};
 
 use crate::error::Error;
@@ -101,10 +103,18 @@ impl PlanInput {
     }
 }
 
-/// A plan as JSON, which [`crate::apply::What::Saved`] accepts on this host until its next start.
-pub fn json(plan: Plan, root: &Path) -> Result<String, Error> {
-    let made = PlanOrigin::of(&Root::new(root)).map_err(Error::other)?;
-    Ok(serde_json::to_string_pretty(&Saved { made, plan }).map_err(Error::other)? + "\n")
+/// A plan as JSON, which [`crate::apply::What::Saved`] accepts on this host until its next start; with what the host is, which
+/// is for other programs.
+pub fn json(plan: Plan, host: &ObservedHost) -> Result<String, Error> {
+    #[derive(Serialize)]
+    struct Shown {
+        #[serde(flatten)]
+        saved: Saved,
+        host: HostSummary,
+    }
+    let made = PlanOrigin::of(&Root::new(&host.root)).map_err(Error::other)?;
+    let shown = Shown { saved: Saved { made, plan }, host: HostSummary::of(&host.facts()?) };
+    Ok(serde_json::to_string_pretty(&shown).map_err(Error::other)? + "\n")
 }
 
 /// Writes a fragment of my.cnf for this host. Replaces only a file that was made here.

@@ -53,6 +53,19 @@ pub struct AgentServer {
     pub cluster_file: Option<PathBuf>,
 }
 
+/// Whether and how an agent runs the tuner. It changes nothing of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TuneSettings {
+    /// It looks what limits the host, once an hour and when asked.
+    pub check: bool,
+    /// It plans when asked.
+    pub plan: bool,
+    /// The program with `tune check`; the agent's own if none.
+    pub binary: Option<PathBuf>,
+    /// How long a look reads counters, in seconds.
+    pub seconds: u32,
+}
+
 /// What an agent is beside, and whom it asks.
 pub struct AgentSettings {
     /// The host.
@@ -65,6 +78,8 @@ pub struct AgentSettings {
     pub routers: Vec<AgentRouter>,
     /// Its servers.
     pub servers: Vec<AgentServer>,
+    /// Whether and how it runs the tuner.
+    pub tune: TuneSettings,
     /// A folder for what it must not forget, which only it writes to.
     pub folder: PathBuf,
     /// Its controllers.

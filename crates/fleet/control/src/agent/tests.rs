@@ -47,6 +47,7 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
         boot: 1,
         routers: Vec::new(),
         servers: Vec::new(),
+        tune: TuneSettings::default(),
         folder: std::env::temp_dir(),
         controllers: vec![place],
         tls: Arc::new(tls),

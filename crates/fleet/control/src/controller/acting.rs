@@ -3,7 +3,7 @@
 //! Only here are events carried out: parts changed, decisions written in the register, acts recorded, and orders put at seats.
 //! (`controller.rs` asks parts whether their time has come, and `answers/signing.rs` writes which join tokens are left.) Each
 //! file calls only later ones of this list: `commands` (of people), `hearing` (turns, probes, other controllers, the register), `upkeep` and `healing` (with
-//! the time), `publishing` (a content becomes the target), `orders`. `status` and `figures` say what is known.
+//! the time), `publishing` (a content becomes the target), `orders`. `status`, `figures` and `tuning` say what is known; `tuning` also asks hosts, which changes nothing.
 
 mod commands;
 pub(crate) mod figures;
@@ -13,4 +13,5 @@ pub(crate) mod orders;
 mod publishing;
 pub(crate) mod request_sums;
 mod status;
+mod tuning;
 mod upkeep;

@@ -4,3 +4,4 @@ pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod replies;
 pub(crate) mod signing;
+pub(crate) mod tuning;

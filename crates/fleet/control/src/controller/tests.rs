@@ -13,6 +13,7 @@ mod replaced;
 mod resize;
 mod rollout;
 mod slots;
+mod tuning;
 mod warm_up;
 mod words;
 

@@ -59,7 +59,7 @@ impl Relay {
                 pause(SEND_EVERY);
                 continue;
             }
-            match self.send(&report) {
+            match self.send(&report, &outbox) {
                 Some(true) => return outbox.close(),
                 Some(false) => {
                     self.last = Stopwatch::start();
@@ -76,12 +76,15 @@ impl Relay {
     }
 
     /// Whether the other one is this controller itself; nothing if it has not answered.
-    fn send(&mut self, report: &LivenessReport) -> Option<bool> {
+    fn send(&mut self, report: &LivenessReport, outbox: &LivenessOutbox) -> Option<bool> {
         if self.client.is_none() {
             self.client = ControlClient::new(&self.settings.to, self.settings.tls.current()).ok();
         }
         let answer = self.client.as_ref()?.post("/v1/liveness", &json!(report), ANSWER_WITHIN).ok()?;
         let is_self = answer.json.get("is_self").and_then(serde_json::Value::as_bool).unwrap_or(false);
+        // An older controller lacks nothing.
+        let lacked = answer.json.get("lacks").and_then(serde_json::Value::as_array).into_iter().flatten();
+        outbox.note_lacked(lacked.filter_map(|digest| digest.as_str()?.parse().ok()));
         answer.is_ok().then_some(is_self)
     }
 }

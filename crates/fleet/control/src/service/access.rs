@@ -108,6 +108,8 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
         "/v1/token" => &[V::TokenIssue],
         JOIN => &[V::Join],
         "/v1/renew" => &[V::Renew],
+        "/v1/tune/check" | "/v1/tune/plan" => &[V::TuneRead],
+        "/v1/tune/ask" => &[V::TuneRead, V::TuneAsk],
         _ => &[],
     }
 }
@@ -130,6 +132,10 @@ pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
         ControlQuestion::IssueToken(_) => ControlVerb::TokenIssue,
         ControlQuestion::Join(_) => ControlVerb::Join,
         ControlQuestion::Renew { .. } => ControlVerb::Renew,
+        ControlQuestion::TuneCheck { .. } | ControlQuestion::TuneAsked(_) | ControlQuestion::TunePlan(_) => {
+            ControlVerb::TuneRead
+        }
+        ControlQuestion::TuneAsk { .. } => ControlVerb::TuneAsk,
     }
 }
 

@@ -52,6 +52,10 @@ pub enum ControlVerb {
     Metrics,
     /// Tell what a controller sees of the fleet.
     Liveness,
+    /// Read what the tuner finds and would change on hosts.
+    TuneRead,
+    /// Have hosts look again, or plan, which changes nothing.
+    TuneAsk,
 }
 
 /// Someone that asks.
@@ -105,7 +109,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 22] = [
+    pub const ALL: [ControlVerb; 24] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -128,6 +132,8 @@ impl ControlVerb {
         ControlVerb::AuditRepair,
         ControlVerb::Metrics,
         ControlVerb::Liveness,
+        ControlVerb::TuneRead,
+        ControlVerb::TuneAsk,
     ];
 
     /// The verb in the audit log and in messages.
@@ -155,6 +161,8 @@ impl ControlVerb {
             ControlVerb::AuditRepair => "audit-repair",
             ControlVerb::Metrics => "metrics",
             ControlVerb::Liveness => "liveness",
+            ControlVerb::TuneRead => "tune-read",
+            ControlVerb::TuneAsk => "tune-ask",
         }
     }
 
@@ -172,7 +180,9 @@ impl ControlVerb {
             // A plan, a key's way, the policy and earlier generations show every address and route.
             ControlVerb::Plan | ControlVerb::History | ControlVerb::Why => &[Operator, Reader],
             ControlVerb::PolicyRead => &[Controller, Operator, Reader],
-            ControlVerb::AuditRead => &[Operator, Reader],
+            ControlVerb::AuditRead | ControlVerb::TuneRead => &[Operator, Reader],
+            // Programs run as root on every host of a scope.
+            ControlVerb::TuneAsk => &[Operator],
             // Controllers decide for themselves, and write to the register: none asks another one to act.
             ControlVerb::Apply
             | ControlVerb::Rollback
@@ -257,6 +267,8 @@ mod tests {
         audit-repair  -     -           -      -       -       yes       -
         metrics       -     yes         -      -       -       yes       yes
         liveness      -     yes         -      -       -       -         -
+        tune-read     -     -           -      -       -       yes       yes
+        tune-ask      -     -           -      -       -       yes       -
     ";
 
     fn identity(uri: &str) -> FleetIdentity {

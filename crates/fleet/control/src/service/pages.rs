@@ -14,7 +14,7 @@ use stdx::exposition::{Exposition, FamilyKind};
 mod request_sums;
 
 use crate::agent::AgentFigures;
-use crate::controller::ControllerFigures;
+use crate::controller::{ControllerFigures, TuneFigures};
 use crate::identity::FleetIdentity;
 use crate::service::ControlService;
 
@@ -168,6 +168,7 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
         counts.iter().for_each(|(state, count)| family.sample(&[("state", state)], count));
     }
     request_sums::write(text, &figures.requests);
+    write_tuning(text, &figures.tune);
     let mut decisions = text.family(
         "evenkeel_control_decisions_total",
         Counter,
@@ -175,6 +176,31 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
     );
     for ((kind, result), count) in &figures.decisions {
         decisions.sample(&[("kind", kind), ("result", result)], count);
+    }
+}
+
+fn write_tuning(text: &mut Exposition, figures: &TuneFigures) {
+    let mut hosts = text.family(
+        "evenkeel_control_tune_hosts",
+        FamilyKind::Gauge,
+        "Hosts with an agent by what is known of their last tune check: given, or the cause why not.",
+    );
+    figures.hosts.iter().for_each(|(word, count)| hosts.sample(&[("answer", word)], count));
+    let mut findings = text.family(
+        "evenkeel_control_tune_findings",
+        FamilyKind::Gauge,
+        "Hosts on which the tuner has found this; of more than 100 different ones, those of most hosts.",
+    );
+    for ((rule, severity), count) in &figures.findings {
+        findings.sample(&[("rule", &**rule), ("severity", severity.word())], count);
+    }
+    if let Some(oldest_s) = figures.oldest_s {
+        text.single(
+            "evenkeel_control_tune_oldest_check_seconds",
+            FamilyKind::Gauge,
+            "Age of the oldest tune check of a host; absent before the first.",
+            oldest_s,
+        );
     }
 }
 

@@ -11,6 +11,10 @@
 //! POST /v1/token   {role, zone[, id]}                               a join token
 //! POST /v1/join    {token, role, zone, id, request}                 a first certificate
 //! POST /v1/renew   {request}                                        the next one
+//! GET  /v1/tune/check?hosts=SCOPE                                 what the tuner has found on the hosts of a scope
+//! POST /v1/tune/ask   {hosts, check | profile | strategy}           they look again, or plan: the question's name
+//! GET  /v1/tune/ask?id=ID                                         how many have answered
+//! GET  /v1/tune/plan?id=ID                                        what they have planned
 //! POST /v1/turn    a report of an agent
 //! POST /v1/liveness  what another controller has heard
 //! ```
@@ -20,9 +24,10 @@ use std::str::FromStr;
 
 use admin::api::{ApiMethod, ApiPeer, ApiRequest};
 use fleet::health::Quarantined;
+use fleet::tuning::{HostScope, ScopeError};
 use fleet::{
-    ClusterName, FleetMember, GenerationNumber, HostId, MemberId, RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ViewName,
-    ZoneName,
+    ClusterName, FleetMember, GenerationNumber, HostId, MemberId, RESIZE_WARM_UP_S_MAX, SLOTS_MAX, TuneAskId,
+    ViewName, ZoneName,
 };
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -31,7 +36,7 @@ use serde::de::DeserializeOwned;
 use crate::identity::join_token::{JoinClaim, TokenTerms};
 use crate::identity::{FleetRole, IdentityName};
 use crate::liveness::LivenessReport;
-use crate::service::turn::{TEXT_MAX, TurnReport};
+use crate::service::turn::{PlanWish, TEXT_MAX, TuneWhat, TurnReport};
 
 /// Where a newcomer shows a join token: the only path for those without a certificate.
 pub(crate) const JOIN: &str = "/v1/join";
@@ -133,6 +138,22 @@ pub enum ControlQuestion {
     Turn(TurnReport),
     /// What another controller has heard.
     Liveness(LivenessReport),
+    /// What the tuner has found on these hosts.
+    TuneCheck {
+        /// Which hosts.
+        scope: HostScope,
+    },
+    /// Has these hosts look again, or plan.
+    TuneAsk {
+        /// Which hosts.
+        scope: HostScope,
+        /// What they do.
+        what: TuneWhat,
+    },
+    /// How many hosts have answered a question.
+    TuneAsked(TuneAskId),
+    /// What hosts have planned for a question.
+    TunePlan(TuneAskId),
 }
 
 /// Whose figures, and since when. What is not named is not restricted.
@@ -312,6 +333,19 @@ impl fmt::Display for FreezeScope {
     }
 }
 
+/// A question to the hosts of a scope.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TuneAskBody {
+    hosts: String,
+    #[serde(default)]
+    check: bool,
+    #[serde(default)]
+    profile: Option<String>,
+    #[serde(default)]
+    strategy: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeBody {
@@ -430,6 +464,13 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
             let report: LivenessReport = body(request)?;
             ControlQuestion::Liveness(report.checked().map_err(|fault| bad(fault.to_string()))?)
         }
+        (Get, "/v1/tune/check") => {
+            let scope = query.text("hosts")?.unwrap_or_else(|| "all".to_owned());
+            ControlQuestion::TuneCheck { scope: hosts(&scope)? }
+        }
+        (Post, "/v1/tune/ask") => tune_ask(body(request)?)?,
+        (Get, "/v1/tune/ask") => ControlQuestion::TuneAsked(ask_id(&query)?),
+        (Get, "/v1/tune/plan") => ControlQuestion::TunePlan(ask_id(&query)?),
         (Post, "/v1/members") => members(body(request)?)?,
         (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
         (Post, JOIN) => {
@@ -535,6 +576,32 @@ fn members(body: MembersBody) -> Result<ControlQuestion, QuestionFault> {
     Ok(ControlQuestion::Members { members, remove, remove_hosts, why })
 }
 
+fn hosts(scope: &str) -> Result<HostScope, QuestionFault> {
+    scope.parse().map_err(|error: ScopeError| bad(format!("hosts: {error}")))
+}
+
+fn tune_ask(asked: TuneAskBody) -> Result<ControlQuestion, QuestionFault> {
+    let TuneAskBody { hosts: scope, check, profile, strategy } = asked;
+    let plan = profile.map(PlanWish::Profile).into_iter().chain(strategy.map(PlanWish::Strategy));
+    let whats: Vec<TuneWhat> = plan.map(TuneWhat::Plan).chain(check.then_some(TuneWhat::Check)).collect();
+    let [what] = &whats[..] else {
+        return Err(bad(format!("expected one of check, profile and strategy, found {}", whats.len())));
+    };
+    if let TuneWhat::Plan(wish) = what
+        && !wish.is_well_named()
+    {
+        let (kind, name) = wish.words();
+        let found: String = name.chars().take(50).collect();
+        return Err(bad(format!("expected a {kind} of small letters, digits and '-', found {found:?}")));
+    }
+    Ok(ControlQuestion::TuneAsk { scope: hosts(&scope)?, what: what.clone() })
+}
+
+fn ask_id(query: &Query) -> Result<TuneAskId, QuestionFault> {
+    let id = query.text("id")?.ok_or_else(|| bad("expected ?id=QUESTION"))?;
+    id.parse().map_err(|error: fleet::NameError| bad(error.to_string()))
+}
+
 fn csr(text: String) -> Result<String, QuestionFault> {
     match text.len() {
         0..=CSR_LEN_MAX => Ok(text),
@@ -602,6 +669,8 @@ impl Query {
             ControlQuestion::Figures(_) => &["member", "host", "cluster", "since"],
             ControlQuestion::Diff { .. } => &["from", "to"],
             ControlQuestion::Why { .. } => &["key", "view"],
+            ControlQuestion::TuneCheck { .. } => &["hosts"],
+            ControlQuestion::TuneAsked(_) | ControlQuestion::TunePlan(_) => &["id"],
             _ => &[],
         };
         match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {

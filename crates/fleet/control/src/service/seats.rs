@@ -181,7 +181,19 @@ mod tests {
         let zone = "a".parse().expect("a name");
         let (members, routers) = Default::default();
         let (host, stays) = (name("h1"), Some(false));
-        TurnReport { host, zone, boot: 1, turn: 1, seen, wait_ms: None, stays, texts, members, routers }
+        TurnReport {
+            host,
+            zone,
+            boot: 1,
+            turn: 1,
+            seen,
+            wait_ms: None,
+            stays,
+            tune: None,
+            texts,
+            members,
+            routers,
+        }
     }
 
     fn orders(generation: u64, digest: &str) -> TurnOrders {

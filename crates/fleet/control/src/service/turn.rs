@@ -13,6 +13,7 @@ use serde_json::Value;
 
 mod figures;
 mod limits;
+mod tuning;
 
 pub(crate) use figures::TurnFigures;
 use figures::as_far_as_known;
@@ -21,6 +22,11 @@ pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
     TurnFault, UNASKED_MAX, is_client_address,
 };
+pub use tuning::{
+    ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, PlanWish, TuneAnswer, TuneAsk, TuneBody, TuneOrders,
+    TuneReport, TuneWhat,
+};
+pub(crate) use tuning::{answer_digest, understood};
 
 /// What an agent says. Fields that are added later are left out by older agents, and skipped by older controllers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +49,9 @@ pub struct TurnReport {
     /// agent, which goes nowhere else, does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<bool>,
+    /// What it says of the host's tuning. An older agent says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<TuneReport>,
     /// Texts that it holds.
     #[serde(default)]
     pub texts: Vec<TextDigest>,
@@ -194,6 +203,9 @@ pub struct TurnOrders {
     /// Lists that the routers of the host shall tell clients with auto-discovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListOrder>,
+    /// What is asked about the host's tuning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<TuneOrders>,
     /// The controller does not reach its register: it hears of no decision. Another one may, and these orders may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,

@@ -9,6 +9,7 @@ use crate::controller::Controller;
 use crate::controller::audit_trail::DecisionCounts;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::observing::member_facts::MemberCode;
+use crate::controller::tuning::figures::TuneFigures;
 use crate::service::turn::{RouterReport, TextReport};
 
 /// How a router is.
@@ -78,6 +79,8 @@ pub(crate) struct ControllerFigures {
     pub(crate) certificate_end_s: Option<u64>,
     /// What is known of requests.
     pub(crate) requests: RequestSums,
+    /// What is known of the tuning of hosts.
+    pub(crate) tune: TuneFigures,
     /// What has come of decisions, by verb and result.
     pub(crate) decisions: DecisionCounts,
     /// Acts and results that the audit log has not taken.
@@ -114,6 +117,7 @@ impl Controller {
             held: self.health.held().count() as u64,
             certificate_end_s: self.signing.certificate_end_s(),
             requests: RequestSums::of(self.agents.figures().book(), self.now),
+            tune: self.tuning.figures(&self.agents),
             decisions: self.trail.decided().clone(),
             audit_failures: self.trail.failures(),
         }

@@ -150,7 +150,7 @@ impl Controller {
         let content = self.register.view().content();
         let facts =
             MemberFacts::new(self.register.view(), &self.agents, &self.probes, &self.health, self.now);
-        let news = self.warm_ups.advance(&content, self.rollout.is_rolled_out(), facts);
+        let news = self.drains.warm_ups().advance(&content, self.rollout.is_rolled_out(), facts);
         let mut notes = news.notes;
         if news.over.is_empty() {
             return notes;

@@ -20,12 +20,16 @@ impl Controller {
     /// the same agent says nothing new.
     pub(crate) fn on_turn(&mut self, mut report: TurnReport, is_direct: bool) {
         let (host, figures) = (report.host.clone(), report.take_figures());
+        self.tuning.hear(&mut report);
         let Some(taken) = self.agents.take(report, is_direct, self.now) else { return };
         let Some(record) = self.agents.get(&host) else { return };
         if is_direct {
             self.peers.pass_on(record.report(), &figures);
-        } else if taken.was_direct {
-            self.seats.remove(&host);
+        } else {
+            self.tuning.want(record.report());
+            if taken.was_direct {
+                self.seats.remove(&host);
+            }
         }
         for router in taken.left {
             self.drains.leave(router.clone(), self.now);
@@ -86,8 +90,13 @@ impl Controller {
         if !self.peers.note_heard(&report.controller, self.now) {
             return document("this is that controller\n".to_owned(), json!({"is_self": true}));
         }
+        self.tuning.hear_bodies(report.bodies);
         for turn in report.turns {
             self.on_turn(turn, false);
+        }
+        for asked in report.asks {
+            let is_news = self.tuning.follow(asked, self.now);
+            self.orders.if_so(is_news);
         }
         for host in &report.recalled {
             // It takes its turns there.
@@ -111,7 +120,7 @@ impl Controller {
             let round = ProbeRound { prober, zone, asked, answered, outcomes: &outcomes };
             self.health.take_round(&round, self.now);
         }
-        document(String::new(), json!({"is_self": false}))
+        document(String::new(), json!({"is_self": false, "lacks": self.tuning.take_wanted()}))
     }
 
     /// Reads the register, and follows what others have published.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet::health::ProbeOutcome;
+use fleet::tuning::AnswerDigest;
 use fleet::{HostId, MemberId};
 use stdx::clock::Now;
 
 use super::probes::ProbeSummary;
+use crate::controller::tuning::{FleetAsk, FleetTuning};
 use crate::liveness::{LivenessOutbox, ProbeDigest};
 use crate::service::turn::{TurnFigures, TurnReport};
 
@@ -72,6 +74,17 @@ impl Peers {
     /// Tells the others that an agent was recalled.
     pub(crate) fn tell_recalled(&self, host: &HostId) {
         self.outboxes.iter().for_each(|outbox| outbox.put_recalled(host));
+    }
+
+    /// Tells the others what people ask of hosts.
+    pub(crate) fn tell_ask(&self, asked: &FleetAsk) {
+        self.outboxes.iter().for_each(|outbox| outbox.put_ask(asked));
+    }
+
+    /// Sends each of the others the texts that it lacks.
+    pub(crate) fn send_lacked(&self, tuning: &FleetTuning) {
+        let text_of = |digest: &AnswerDigest| tuning.text(digest).map(|text| text.to_string());
+        self.outboxes.iter().for_each(|outbox| outbox.put_lacked(text_of));
     }
 
     /// Tells the other controllers what the last round of probes has found.

@@ -17,7 +17,7 @@ use stdx::clock::Now;
 
 use super::freezes::frozen_scope_of;
 use super::resizes::{self, ResizePass, Resizes};
-use super::warm_ups::sum;
+use super::warm_ups::{WarmUps, sum};
 use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::register_mirror::FleetView;
 use crate::controller::rollout::published::published;
@@ -41,6 +41,8 @@ pub(crate) struct Drains {
     after: Now,
     /// Members of a drained slot that are emptied, and by which order.
     emptying: BTreeMap<MemberId, u64>,
+    /// New members of slots that are warmed up.
+    warm_ups: WarmUps,
 }
 
 /// A phase that this controller watches.
@@ -101,8 +103,13 @@ impl Drains {
         let is_resizing = view.current().is_some_and(|current| current.content.resizing().is_some());
         let wait_ms = if is_resizing || DrainedSlot::of(view).is_some() { ALL_HEARD_MS } else { 0 };
         let after = Now::at_ms(now.ms() + wait_ms);
-        let resizes = Resizes::default();
-        Drains { resizes, phase: None, line: None, after, emptying: BTreeMap::new() }
+        let (resizes, warm_ups) = (Resizes::default(), WarmUps::default());
+        Drains { resizes, phase: None, line: None, after, emptying: BTreeMap::new(), warm_ups }
+    }
+
+    /// New members of slots that are warmed up.
+    pub(crate) fn warm_ups(&mut self) -> &mut WarmUps {
+        &mut self.warm_ups
     }
 
     /// Begins a pass, which finds anew who is emptied or swept. Returns who was.

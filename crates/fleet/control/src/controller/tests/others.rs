@@ -72,7 +72,15 @@ fn waits_ms(controller: &Controller) -> u64 {
 /// A message with turns alone.
 fn turns_of(from: &str, turns: Vec<TurnReport>) -> LivenessReport {
     let controller = from.parse().expect("a name");
-    LivenessReport { controller, zone: zone(from), turns, recalled: Vec::new(), probes: None }
+    LivenessReport {
+        controller,
+        zone: zone(from),
+        turns,
+        recalled: Vec::new(),
+        probes: None,
+        asks: Vec::new(),
+        bodies: Vec::new(),
+    }
 }
 
 fn zone(name: &str) -> ZoneName {

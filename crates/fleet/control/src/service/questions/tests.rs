@@ -120,3 +120,31 @@ fn a_turn_is_checked_where_it_comes_in() {
     let twice = r#","members":[{"member":"m","process":"down"},{"member":"m","process":"down"}]}"#;
     refused(&turn.replace('}', twice), "names m twice");
 }
+
+#[test]
+fn questions_about_tuning_name_their_hosts_and_one_thing_to_do() {
+    let hosts = |scope: &str| scope.parse().expect("a scope");
+    let all = ControlQuestion::TuneCheck { scope: hosts("all") };
+    assert_eq!(ask("GET /v1/tune/check"), Ok(all.clone()));
+    assert_eq!(ask("GET /v1/tune/check?hosts=all"), Ok(all));
+    let web = ControlQuestion::TuneCheck { scope: hosts("cluster=web,zone=a,b") };
+    assert_eq!(ask("GET /v1/tune/check?hosts=cluster%3Dweb%2Czone%3Da%2Cb"), Ok(web));
+    let wish = PlanWish::Strategy("defer-50".to_owned());
+    let plan = ControlQuestion::TuneAsk { scope: hosts("zone=a"), what: TuneWhat::Plan(wish) };
+    assert_eq!(ask(r#"POST /v1/tune/ask {"hosts":"zone=a","strategy":"defer-50","profile":null}"#), Ok(plan));
+    let look = ControlQuestion::TuneAsk { scope: hosts("all"), what: TuneWhat::Check };
+    assert_eq!(ask(r#"POST /v1/tune/ask {"hosts":"all","check":true}"#), Ok(look));
+    let id: TuneAskId = "00ff".parse().expect("a name");
+    assert_eq!(ask("GET /v1/tune/ask?id=00ff"), Ok(ControlQuestion::TuneAsked(id.clone())));
+    assert_eq!(ask("GET /v1/tune/plan?id=00ff"), Ok(ControlQuestion::TunePlan(id)));
+    refused("GET /v1/tune/check?hosts=web", "hosts: expected all, or host=");
+    refused("GET /v1/tune/check?zone=a", "expected hosts, found \"zone\"");
+    refused("GET /v1/tune/plan", "expected ?id=QUESTION");
+    refused("GET /v1/tune/plan?id=../x", "is not 1 to 63 letters");
+    refused(r#"POST /v1/tune/ask {"hosts":"all"}"#, "expected one of check, profile and strategy, found 0");
+    let both = r#"POST /v1/tune/ask {"hosts":"all","check":true,"profile":"memcached"}"#;
+    refused(both, "expected one of check, profile and strategy, found 2");
+    let hostile = r#"POST /v1/tune/ask {"hosts":"all","profile":"x --script=/etc/passwd"}"#;
+    refused(hostile, "expected a profile of small letters, digits and '-', found");
+    refused(r#"POST /v1/tune/ask {"hosts":"all","check":true,"apply":true}"#, "unknown field `apply`");
+}

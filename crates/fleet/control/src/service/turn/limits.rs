@@ -62,6 +62,9 @@ impl TurnReport {
         twice(&mut names)?;
         let sweeps = self.members.iter_mut().filter_map(|member| member.sweep.as_mut());
         sweeps.flat_map(|sweep| &mut sweep.trouble).for_each(shorten);
+        if let Some(tune) = &mut self.tune {
+            tune.check_limits()?;
+        }
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);
@@ -102,6 +105,6 @@ pub fn is_client_address(text: &str) -> bool {
     is_host && is_port
 }
 
-fn shorten(text: &mut String) {
+pub(super) fn shorten(text: &mut String) {
     text.truncate(text.floor_char_boundary(TEXT_MAX));
 }
