@@ -19,7 +19,6 @@ mod inventory;
 mod names;
 mod plan;
 mod policy;
-mod text_digest;
 
 pub use adopt::{Adoption, AdoptionNames, adopt};
 pub use compile::texts;
@@ -29,7 +28,8 @@ pub use generation::{
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
 pub use names::{
-    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, TuneAskId, ViewName, ZoneName,
+    ClusterName, GenerationNumber, HostId, MemberId, NameError, RouterId, TextDigest, TuneAskId, ViewName,
+    ZoneName,
 };
 pub use plan::{
     Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
@@ -38,4 +38,3 @@ pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, RESIZE_WARM_UP_S,
     RESIZE_WARM_UP_S_MAX, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, policy_with_slots,
 };
-pub use text_digest::TextDigest;

@@ -2,10 +2,14 @@
 //!
 //! They appear in files, URLs, certificates and etcd's keys, so they have no separator of any of these.
 
+mod text_digest;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use text_digest::TextDigest;
 
 /// Longest name in bytes: that of a label in DNS.
 const NAME_LEN_MAX: usize = 63;

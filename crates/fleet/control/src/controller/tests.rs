@@ -14,7 +14,6 @@ mod resize;
 mod rollout;
 mod slots;
 mod tuning;
-mod warm_up;
 mod words;
 
 use std::collections::BTreeSet;

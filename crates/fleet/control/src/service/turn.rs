@@ -11,6 +11,7 @@ use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod fault;
 mod figures;
 mod limits;
 mod tuning;
@@ -18,9 +19,10 @@ mod tuning;
 pub(crate) use figures::TurnFigures;
 use figures::as_far_as_known;
 
+pub use fault::{TEXT_MAX, TurnFault};
 pub use limits::{
-    MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TEXT_MAX, TURN_WAIT, TURN_WAIT_SPREAD,
-    TurnFault, UNASKED_MAX, is_client_address,
+    MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TURN_WAIT, TURN_WAIT_SPREAD, UNASKED_MAX,
+    is_client_address,
 };
 pub use tuning::{
     ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, PlanWish, TuneAnswer, TuneAsk, TuneBody, TuneOrders,

@@ -158,7 +158,7 @@ mod tests {
         check(&units(8, [0.0, -5.0, 0.0], 1.0), Ok(LookVerdict::Undecided));
         check(&units(7, [0.0; 3], 1.0), Err(FigureKind::RequestsPerCpuS));
         let mut unknown = units(8, [0.0; 3], 1.0);
-        unknown[3][FigureKind::P99 as usize] = None;
+        unknown[3][P99 as usize] = None;
         check(&unknown, Err(P99));
     }
 

@@ -170,7 +170,7 @@ mod tests {
         check(|settings| settings.shares = vec![25, 5], "use shares = [25, 5]: accepted are at most 3");
         check(|settings| settings.shares = vec![1, 2, 3, 4], "at most 3 shares");
         check(
-            |settings| drop(settings.margins.insert(FigureKind::P99, f64::NAN)),
+            |settings| _ = settings.margins.insert(FigureKind::P99, f64::NAN),
             "use margins = NaN: accepted are 0.1 to 50 percent for p99",
         );
     }

@@ -103,7 +103,7 @@ impl Controller {
             let cluster_file = self.cluster_files.file_of(one, view);
             let has_order = is_known && (flushes > 0 || sweep.is_some() || cluster_file.is_some());
             let member = one.member.clone();
-            has_order.then(|| MemberOrder { member, flushes, keep_empty, sweep, cluster_file })
+            has_order.then_some(MemberOrder { member, flushes, keep_empty, sweep, cluster_file })
         });
         orders.collect()
     }

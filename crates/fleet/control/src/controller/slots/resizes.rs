@@ -111,7 +111,7 @@ impl Resizes {
     fn watch_phase(&mut self, facts: MemberFacts<'_>, cluster: &ClusterRecord, resize: &ClusterResize) {
         let (view, now) = (facts.view(), facts.now());
         let Some(until) = view.target() else { return };
-        if !self.phase.as_ref().is_some_and(|watch| watch.until == until) {
+        if self.phase.as_ref().is_none_or(|watch| watch.until != until) {
             let (since, texts) = phase_texts(view, cluster);
             let before = self.phase.take().filter(|watch| watch.since == since);
             let warm_up_ms = u64::from(resize.warm_up_s) * 1000;

@@ -1,5 +1,7 @@
 //! Slots that get other members because a person wants it.
 
+mod warm_up;
+
 use super::*;
 use crate::service::questions::DrainQuestion;
 

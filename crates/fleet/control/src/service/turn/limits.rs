@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use super::fault::{TurnFault, shorten};
 use super::{TextReport, TurnReport, figures};
 
 /// How long an answer waits for other orders: the interval of heartbeats.
@@ -18,29 +19,9 @@ pub const ROUTERS_PER_HOST_MAX: usize = 256;
 pub const SUSPECTS_MAX: usize = 2048;
 /// Servers that a router has not asked lately, in one turn. One that has more of them is believed to know them all.
 pub const UNASKED_MAX: usize = fleet::health::UNASKED_PER_ROUTER_MAX;
-/// Bytes of a reason or an address that are kept.
-pub const TEXT_MAX: usize = 500;
 
 /// The longest host name (RFC 1035, 2.3.4).
 const HOST_LEN_MAX: usize = 253;
-
-/// Why a turn is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TurnFault {
-    /// More than a host can have.
-    #[error("the turn has {found} {what}, and at most {most} are accepted")]
-    TooMany {
-        /// Of what.
-        what: &'static str,
-        /// How many.
-        found: usize,
-        /// The limit.
-        most: usize,
-    },
-    /// Two reports about the same.
-    #[error("the turn names {0} twice")]
-    Twice(String),
-}
 
 impl TurnReport {
     /// Refuses what no honest agent sends, and shortens texts, which are for people.
@@ -103,8 +84,4 @@ pub fn is_client_address(text: &str) -> bool {
         }
     };
     is_host && is_port
-}
-
-pub(super) fn shorten(text: &mut String) {
-    text.truncate(text.floor_char_boundary(TEXT_MAX));
 }

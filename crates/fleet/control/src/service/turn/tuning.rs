@@ -10,8 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::TurnFault;
-use super::limits::shorten;
+use super::fault::{TurnFault, shorten};
 
 /// Questions that are open at one time: each of some operators has one or two. Agents keep so many answers.
 pub const ASKS_MAX: usize = 8;
@@ -347,7 +346,9 @@ mod tests {
         };
         let mut long = report(Vec::new(), &"x".repeat(10_000));
         assert!(long.check_limits().is_ok());
-        assert!(matches!(&long.check, TuneAnswer::Failed { why, .. } if why.len() == super::super::TEXT_MAX));
+        assert!(
+            matches!(&long.check, TuneAnswer::Failed { why, .. } if why.len() == super::super::fault::TEXT_MAX)
+        );
         assert!(report(vec!["x".repeat(BODY_LEN_MAX)], "").check_limits().is_ok());
         assert!(report(vec!["x".repeat(BODY_LEN_MAX + 1)], "").check_limits().is_err());
         assert!(report(vec![String::new(); BODIES_PER_TURN_MAX + 1], "").check_limits().is_err());
