@@ -226,18 +226,8 @@ impl Agent {
         let routers: Vec<_> = self.routers.iter().map(BesideRouter::report).collect();
         let (tune, has_new_tune) = self.tuning.report();
         let mut report = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        // Hits and misses are figures, not news.
-        let news = |members: &[MemberReport]| -> Vec<MemberReport> {
-            members.iter().map(|member| MemberReport { hits: 0, misses: 0, ..member.clone() }).collect()
-        };
-        // Nor are a router's, nor which servers are not asked: nothing is decided sooner by it.
-        let of_routers = |routers: &[RouterReport]| -> Vec<RouterReport> {
-            let bare =
-                |router: &RouterReport| RouterReport { unasked: Vec::new(), figures: None, ..router.clone() };
-            routers.iter().map(bare).collect()
-        };
-        let is_news =
-            of_routers(&report.routers) != of_routers(&routers) || news(&report.members) != news(&members);
+        let is_news = news_of_routers(&report.routers) != news_of_routers(&routers)
+            || news_of_members(&report.members) != news_of_members(&members);
         let files: BTreeSet<&TextDigest> = self.held().map(|(digest, _)| digest).collect();
         let texts = self.routers.iter().flat_map(BesideRouter::texts);
         report.texts = texts.chain(files.into_iter().cloned()).collect();
@@ -248,6 +238,19 @@ impl Agent {
     fn now(&self) -> Now {
         Now { us: self.clock.passed().as_micros() as u64 }
     }
+}
+
+/// What controllers wait for in reports of servers: not their figures.
+fn news_of_members(members: &[MemberReport]) -> Vec<MemberReport> {
+    let bare = |member: &MemberReport| MemberReport { hits: 0, misses: 0, figures: None, ..member.clone() };
+    members.iter().map(bare).collect()
+}
+
+/// What controllers wait for in reports of routers: neither their figures, nor which servers they do not ask, by which nothing is
+/// decided sooner.
+fn news_of_routers(routers: &[RouterReport]) -> Vec<RouterReport> {
+    let bare = |router: &RouterReport| RouterReport { unasked: Vec::new(), figures: None, ..router.clone() };
+    routers.iter().map(bare).collect()
 }
 
 #[cfg(test)]

@@ -16,8 +16,13 @@ use crate::controller::{BODIES_PER_MESSAGE, FleetAsk};
 use crate::service::seats::SEATS_MAX;
 use crate::service::turn::{ASKS_MAX, TurnFault, TurnReport, understood};
 
-/// Turns of one message: with reports of some hundred bytes, it is shorter than the longest body by far.
+/// Turns of one message.
 pub(crate) const TURNS_PER_MESSAGE: usize = 2000;
+/// Bytes of the turns of one message, but for a single one that is longer: with probes and texts, a message is shorter than the longest
+/// body that is taken, 8 MiB.
+const TURNS_LEN_MAX: usize = 3 * 1024 * 1024;
+/// Bytes of the texts of one message. As JSON within JSON they are longer by a quarter.
+const BODIES_LEN_MAX: usize = 1024 * 1024;
 /// Probes of one message: all members of the largest fleet.
 const PROBES_MAX: usize = SEATS_MAX;
 
@@ -136,8 +141,14 @@ impl LivenessOutbox {
         if unsent.is_closed || !unsent.bodies.is_empty() {
             return;
         }
-        let lacked = std::mem::take(&mut unsent.lacked);
-        unsent.bodies = lacked.iter().filter_map(text_of).take(BODIES_PER_MESSAGE).collect();
+        let (lacked, mut len) = (std::mem::take(&mut unsent.lacked), 0);
+        let texts = lacked.iter().filter_map(text_of).take(BODIES_PER_MESSAGE);
+        unsent.bodies = texts
+            .take_while(|text| {
+                len += text.len();
+                len <= BODIES_LEN_MAX
+            })
+            .collect();
     }
 
     /// A turn; a later one of the same host takes the place of an earlier one.
@@ -177,7 +188,13 @@ impl LivenessOutbox {
     /// Takes one message out, from this controller in this zone.
     pub fn take(&self, controller: &HostId, zone: &ZoneName) -> LivenessReport {
         let mut unsent = self.lock();
-        let rest = match unsent.turns.keys().nth(TURNS_PER_MESSAGE).cloned() {
+        let mut len = 0;
+        let is_beyond = |(at, (_, turn)): &(usize, (&HostId, &TurnReport))| {
+            len += turn.len_at_most();
+            *at > 0 && (*at >= TURNS_PER_MESSAGE || len > TURNS_LEN_MAX)
+        };
+        let beyond = unsent.turns.iter().enumerate().find(is_beyond).map(|(_, (host, _))| host.clone());
+        let rest = match beyond {
             Some(first) => unsent.turns.split_off(&first),
             None => BTreeMap::new(),
         };
@@ -202,6 +219,7 @@ impl LivenessOutbox {
     pub fn put_back(&self, message: LivenessReport) {
         let mut unsent = self.lock();
         unsent.asks.splice(0..0, message.asks);
+        unsent.asks.truncate(ASKS_MAX);
         for host in message.recalled {
             if unsent.recalled.len() < SEATS_MAX && !unsent.turns.contains_key(&host) {
                 unsent.recalled.insert(host);

@@ -4,6 +4,9 @@
 //! may be in a folder of the program's own user: it is read and replaced without following a link, keeps owner and mode, and what is
 //! signed for anybody else is not put there.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +17,7 @@ use control::authority::{certificate_of, keep_certificate_of};
 use control::identity::{FleetIdentity, FleetRole};
 use control::{ControlPlace, PeerPlace, SayLine, refresh_certificates, shown_certificate};
 use os::clock::{pause, unix_s};
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::json;
 use stdx::log_level::LogLevel;
 use stdx::prng::Prng;
@@ -103,12 +107,12 @@ impl BesideRenewal {
     /// The second at which the next renewal is due.
     fn try_pass(&self, now_s: u64) -> anyhow::Result<u64> {
         let identity = &self.certificate.identity;
-        let (mut found, mut life) = self.present()?;
+        let (mut found, mut life, file) = self.present()?;
         let mut due_s = life.due_s(identity);
         if now_s >= due_s {
             let left = life.shown(now_s, identity);
-            self.renew(now_s).with_context(|| left)?;
-            (found, life) = self.present()?;
+            self.renew(&file, now_s).with_context(|| left)?;
+            (found, life, _) = self.present()?;
             due_s = life.due_s(identity);
             let shown = life.shown(now_s, identity);
             (self.say)(LogLevel::Info, &format!("the certificate of {identity} is renewed: {shown}"));
@@ -117,10 +121,10 @@ impl BesideRenewal {
         Ok(due_s)
     }
 
-    /// The certificate that is in the file, which must be this program's.
-    fn present(&self) -> anyhow::Result<(Vec<u8>, Life)> {
+    /// The certificate that is in the file, which must be this program's, and all of the file.
+    fn present(&self) -> anyhow::Result<(Vec<u8>, Life, Vec<u8>)> {
         let BesideCertificate { identity, path, .. } = &self.certificate;
-        let found = certificate_of(path)?;
+        let (found, file) = certificate_of(path)?;
         let uris =
             certificate_uris(&found).filter(|found| found.all_read).map_or(Vec::new(), |found| found.uris);
         if uris != [identity.to_string()] {
@@ -130,20 +134,25 @@ impl BesideRenewal {
         }
         let life = life(&found)?;
         self.end_s.store(life.not_after_s, Ordering::Relaxed);
-        Ok((found, life))
+        Ok((found, life, file))
     }
 
-    /// Gets the next certificate, with a key of its own, and puts it into the file.
-    fn renew(&self, now_s: u64) -> anyhow::Result<()> {
+    /// Gets the next certificate, with a key of its own, and puts it into the file, which had this in it: by its path, another user
+    /// could have us show what is in a different one.
+    fn renew(&self, present: &[u8], now_s: u64) -> anyhow::Result<()> {
         let BesideCertificate { identity, path, .. } = &self.certificate;
+        let mut held =
+            File::from(memfd_create("certificate", MemfdFlags::CLOEXEC).context("make a file in memory")?);
+        held.write_all(present).context("write a file in memory")?;
+        let own = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
         let settings = ClientSettings {
-            own: Some((path.clone(), path.clone())),
+            own: Some((own.clone(), own)),
             authorities: Some(self.signers.authorities.clone()),
             names: NameCheck::UriUnder(FleetIdentity::uris_of(&identity.fleet, FleetRole::Controller)),
             resumes: false,
         };
-        let (tls, _) = ClientTls::load(settings)
-            .map_err(|error| anyhow!(error.source).context(super::shown(&error.path)))?;
+        let (tls, _) =
+            ClientTls::load(settings).map_err(|error| anyhow!(error.source).context(super::shown(path)))?;
         let key = CertificateKey::new().context("make a key")?;
         let request = key.request().context("make a request")?;
         let certificate = ask(&tls, &self.signers.controllers, &json!({"request": request}))?;

@@ -36,11 +36,13 @@ pub(super) struct Sweeper {
     place: PeerPlace,
     report: Arc<Mutex<SweepReport>>,
     running: Option<JoinHandle<()>>,
+    /// The order that was begun last.
+    begun: u64,
 }
 
 impl Sweeper {
     pub(super) fn new(place: PeerPlace) -> Sweeper {
-        Sweeper { place, report: Arc::default(), running: None }
+        Sweeper { place, report: Arc::default(), running: None, begun: 0 }
     }
 
     /// What became of orders.
@@ -53,6 +55,10 @@ impl Sweeper {
         let is_running = self.running.as_ref().is_some_and(|thread| !thread.is_finished());
         if is_running || self.report().done >= order.number {
             return;
+        }
+        if std::mem::replace(&mut self.begun, order.number) != order.number {
+            // What was wrong with another order says nothing of this one.
+            self.report.lock().unwrap_or_else(PoisonError::into_inner).trouble = None;
         }
         let (order, place, report) = (order.clone(), self.place.clone(), Arc::clone(&self.report));
         let (member, say) = (member.to_owned(), Arc::clone(say));

@@ -8,6 +8,7 @@ use tls::{ClientSettings, ClientTls};
 
 use super::*;
 use crate::client::ControlPlace;
+use crate::service::turn::ProcessReport;
 
 /// Answers every turn at once with the same orders, and tells the test which orders the agent had seen.
 struct HastyController(Mutex<Sender<u64>>);
@@ -63,4 +64,27 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
     assert_eq!(found, [0, 7, 7]);
     assert_eq!(orders.recv().expect("the first ones").version, 7);
     assert!(figures.turns().0 >= 2, "answers are counted");
+}
+
+#[test]
+fn figures_are_no_news() {
+    let server: MemberReport = serde_json::from_value(serde_json::json!({
+        "member": "m1", "process": {"running": {"pid": 7}}
+    }))
+    .expect("a report");
+    let router: RouterReport =
+        serde_json::from_value(serde_json::json!({"router": "r1", "view": "main", "text": "loaded"}))
+            .expect("a report");
+    let server_later = MemberReport { hits: 1, misses: 2, figures: Some(Box::default()), ..server.clone() };
+    let router_later = RouterReport {
+        unasked: vec!["10.0.0.1:1".to_owned()],
+        figures: Some(Box::default()),
+        ..router.clone()
+    };
+    assert_eq!(news_of_members(std::slice::from_ref(&server)), news_of_members(&[server_later]));
+    assert_eq!(news_of_routers(std::slice::from_ref(&router)), news_of_routers(&[router_later]));
+    let restarted = MemberReport { process: ProcessReport::Running { pid: 8 }, ..server.clone() };
+    assert_ne!(news_of_members(&[server]), news_of_members(&[restarted]));
+    let without_traffic = RouterReport { has_traffic: true, ..router.clone() };
+    assert_ne!(news_of_routers(&[router]), news_of_routers(&[without_traffic]));
 }

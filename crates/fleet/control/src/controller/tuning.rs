@@ -7,7 +7,7 @@ pub(crate) mod figures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fleet::tuning::{AnswerDigest, HostAnswer, NoAnswer};
+use fleet::tuning::{AnswerDigest, HostAnswer, NoAnswer, PLAN_LEN_MAX};
 use fleet::{HostId, TuneAskId};
 use serde::{Deserialize, Serialize};
 use stdx::clock::Now;
@@ -141,7 +141,7 @@ impl FleetTuning {
     }
 
     fn has_room(&self) -> bool {
-        self.len < BODIES_LEN_MAX
+        self.len + PLAN_LEN_MAX <= BODIES_LEN_MAX
     }
 
     /// What the agent of a host is asked; none if nothing.

@@ -43,6 +43,16 @@ pub fn start_relay(settings: RelaySettings, outbox: &Arc<LivenessOutbox>) -> std
     Ok(())
 }
 
+/// What became of a message.
+enum Taken {
+    /// The other controller has heard it.
+    Heard,
+    /// The other controller is this one itself.
+    ByItself,
+    /// It does not accept this message.
+    Refused,
+}
+
 struct Relay {
     settings: RelaySettings,
     client: Option<ControlClient>,
@@ -60,10 +70,15 @@ impl Relay {
                 continue;
             }
             match self.send(&report, &outbox) {
-                Some(true) => return outbox.close(),
-                Some(false) => {
+                Some(Taken::ByItself) => return outbox.close(),
+                Some(Taken::Heard) => {
                     self.last = Stopwatch::start();
                     pause(SEND_EVERY);
+                }
+                // It would be refused again, and nothing after it would arrive: the next turns say the same anew.
+                Some(Taken::Refused) => {
+                    drop(outbox);
+                    pause(RETRY_AFTER);
                 }
                 None => {
                     self.client = None;
@@ -75,8 +90,8 @@ impl Relay {
         }
     }
 
-    /// Whether the other one is this controller itself; nothing if it has not answered.
-    fn send(&mut self, report: &LivenessReport, outbox: &LivenessOutbox) -> Option<bool> {
+    /// What became of a message; nothing if the other one has not answered, or has too much to do.
+    fn send(&mut self, report: &LivenessReport, outbox: &LivenessOutbox) -> Option<Taken> {
         if self.client.is_none() {
             self.client = ControlClient::new(&self.settings.to, self.settings.tls.current()).ok();
         }
@@ -85,6 +100,11 @@ impl Relay {
         // An older controller lacks nothing.
         let lacked = answer.json.get("lacks").and_then(serde_json::Value::as_array).into_iter().flatten();
         outbox.note_lacked(lacked.filter_map(|digest| digest.as_str()?.parse().ok()));
-        answer.is_ok().then_some(is_self)
+        match answer.status {
+            _ if answer.is_ok() && is_self => Some(Taken::ByItself),
+            _ if answer.is_ok() => Some(Taken::Heard),
+            400..500 => Some(Taken::Refused),
+            _ => None,
+        }
     }
 }

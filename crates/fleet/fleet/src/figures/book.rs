@@ -191,8 +191,13 @@ impl FigureBook {
     }
 
     /// Forgets clusters and views that are no more.
-    pub fn keep_sums(&mut self, is_cluster: impl Fn(&ClusterName) -> bool) {
+    pub fn keep_sums(
+        &mut self,
+        is_cluster: impl Fn(&ClusterName) -> bool,
+        is_view: impl Fn(&ViewName) -> bool,
+    ) {
         self.clusters.retain(|cluster, _| is_cluster(cluster));
+        self.shadows.retain(|view, _| is_view(view));
     }
 
     /// Forgets a router.

@@ -96,7 +96,7 @@ fn run(
     let mut run = RunningRun { child: Some(child), stuck };
     let child = run.child.as_mut().expect("it was put there");
     let output = read(child.stdout.take(), limits.output_len);
-    let complaint = read(child.stderr.take(), COMPLAINT_LEN_MAX);
+    let complaint = read_last(child.stderr.take(), COMPLAINT_LEN_MAX);
     let (output, complaint) = match (output, complaint) {
         (Ok(output), Ok(complaint)) => (output, complaint),
         (Err(error), _) | (_, Err(error)) => return Err(format!("start a thread: {error}")),
@@ -139,6 +139,25 @@ fn run(
 struct Piped {
     bytes: Vec<u8>,
     is_cut: bool,
+}
+
+/// Reads a pipe to its end, and keeps the last bytes: one that is closed early would end its writer.
+fn read_last(pipe: Option<impl Read + Send + 'static>, len_max: usize) -> std::io::Result<Receiver<Piped>> {
+    let (sender, receiver) = channel();
+    let listen = move || {
+        let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+        if let Some(mut pipe) = pipe {
+            while let Ok(len @ 1..) = pipe.read(&mut part) {
+                bytes.extend_from_slice(&part[..len]);
+                let beyond = bytes.len().saturating_sub(len_max);
+                bytes.drain(..beyond);
+            }
+        }
+        // The run may have been given up.
+        let _ = sender.send(Piped { bytes, is_cut: false });
+    };
+    std::thread::Builder::new().name("complaint".to_owned()).spawn(listen)?;
+    Ok(receiver)
 }
 
 /// Reads a pipe to its end, or to the limit and one byte more.

@@ -10,6 +10,7 @@ use crate::controller::slots::freezes::frozen_by;
 use crate::decisions::{CONDEMNED_MAX, Publication};
 use crate::register::RegisterError;
 use crate::service::authorise::ControlVerb;
+use stdx::words::counted;
 
 impl Controller {
     /// Lets the rollout go on, and leaves the target if its text has failed.
@@ -58,7 +59,12 @@ impl Controller {
     fn go_back(&mut self, to: GenerationNumber, content: FleetContent, evidence: &str) {
         let before = self.register.view().generations().get(&to);
         let (Some(target), Some(before)) = (self.register.target(), before) else { return };
-        let reason = format!("back to the content of generation {to}: {evidence}");
+        let mut reason = format!("back to the content of generation {to}: {evidence}");
+        let now = self.register.view().content();
+        if let Some((_, resize)) = now.resizing().filter(|_| content.resizing().is_none()) {
+            let wants = counted(resize.to, "slot");
+            reason += &format!("; the policy still wants {wants}: change it, or the next plan resizes again");
+        }
         let is_known = content == before.content;
         let generation = self.successor(reason, content);
         let Ok(Publication::Done(_)) = self.publish_recorded(ControlVerb::Rollback, &generation, None) else {

@@ -51,7 +51,10 @@ impl MemberFigures {
         self.forget_at_ms = now.ms() + FORGET_EVERY_MS;
         self.book.keep_servers(|member| view.inventory().get(member).is_some());
         let content = view.current().map(|current| &current.content);
-        self.book.keep_sums(|cluster| content.is_some_and(|content| content.cluster(cluster).is_some()));
+        self.book.keep_sums(
+            |cluster| content.is_some_and(|content| content.cluster(cluster).is_some()),
+            |view| content.is_some_and(|content| content.views.iter().any(|one| one.name == *view)),
+        );
         self.book.forget_old(now);
     }
 

@@ -21,12 +21,23 @@ use crate::controller::slots::warm_ups::sum;
 use crate::routers::pool_owners::PoolOwners;
 use crate::routers::resize_check::{ResizeTexts, SweptPool};
 use crate::routers::route_check::CheckedRoutes;
-use crate::service::questions::{ChangeQuestion, ScaleQuestion};
+use crate::service::questions::{ChangeQuestion, ChangeRequest, ScaleQuestion};
 
 /// Keys that are followed through the texts of all phases, eight requests each: a controller decides nothing else meanwhile.
 const KEYS_FOLLOWED: usize = if cfg!(test) { 2_000 } else { 20_000 };
 /// Gets of a cluster that prove its hit ratio: at 0.95 the standard error is 0.2 points.
 const GETS_MIN: u64 = 10_000;
+
+/// Hashes of keys that a check costs at most, where each slot costs one for each key: such a check takes a second.
+const HASHES_MAX: usize = 20_000_000;
+/// Keys that are followed at least.
+const KEYS_FOLLOWED_MIN: usize = 1_000;
+
+/// Whether a member is replaced without phases, which would be a drain within a resize.
+fn is_at_once(request: &ChangeRequest) -> bool {
+    let ChangeRequest::Replace { now, .. } = request;
+    *now
+}
 
 /// A resize that a policy asks for.
 pub(super) struct ResizeWish {
@@ -49,11 +60,23 @@ impl Planner<'_> {
             ChangeQuestion::Scale(scale) if scale.cluster == *name && scale.slots == resize.from => {
                 return Ok(());
             }
+            // The text of a lost member's replacement has failed, and what ends the router is found: this is the way on.
+            ChangeQuestion::Requests(requests)
+                if self.rollout.has_failed() && requests.iter().all(is_at_once) =>
+            {
+                return Ok(());
+            }
             _ => {}
         }
         let over = format!(
             "wait until it is done (`control status`), or give it up (`control scale {name} --cancel`)"
         );
+        let over = match self.rollout.has_failed() {
+            true => {
+                format!("`control replace MEMBER --now` once it is known what ends the router; then {over}")
+            }
+            false => over,
+        };
         // It goes on, and is given up, only when a person has thawed it.
         let (waits, hint) = match frozen_scope_of(self.facts.view(), &content.clone().with_resize_done()) {
             None => (String::new(), over),
@@ -240,7 +263,10 @@ impl Planner<'_> {
         let cannot = record.gaining().iter().find_map(|slot| match self.facts.report_of(&slot.member) {
             None => Some((&slot.member, "no agent beside it is heard")),
             Some(report) if report.sweep.is_none() => {
-                Some((&slot.member, "the agent beside it is older than this controller"))
+                Some((
+                    &slot.member,
+                    "the agent beside it, or the controller with which that takes its turns, is older than this controller",
+                ))
             }
             Some(_) => None,
         });
@@ -250,7 +276,7 @@ impl Planner<'_> {
             record.name
         );
         let hint = format!(
-            "start or renew the agent; or `control scale {} {} --now`, after which old values may be found",
+            "start or renew what is older; or `control scale {} {} --now`, after which old values may be found",
             record.name, resize.to
         );
         Err(refusal(422, &format!("{error}\n  hint: {hint}")))
@@ -273,7 +299,11 @@ impl Planner<'_> {
             texts(&first.clone().with_resize_done()),
         ];
         let mut share = 0.0_f64;
-        for view in current.views.iter().filter(|view| current.is_in(record, view)) {
+        let views: Vec<_> = current.views.iter().filter(|view| current.is_in(record, view)).collect();
+        // The thread that decides does nothing else meanwhile, neither for many views nor for many slots.
+        let keys = KEYS_FOLLOWED.min(HASHES_MAX / record.slots.len().max(1)) / views.len().max(1);
+        let keys = keys.max(KEYS_FOLLOWED_MIN);
+        for view in views {
             let compiled = |texts: &BTreeMap<ViewName, String>| {
                 let prefix = first.route_prefix(&view.name);
                 CheckedRoutes::compile_for(&format!("view {}", view.name), &texts[&view.name], prefix)
@@ -293,9 +323,8 @@ impl Planner<'_> {
                     addresses: record.slots.iter().map(|slot| slot.address.clone()).collect(),
                 }),
             };
-            let found = texts
-                .check(swept, KEYS_FOLLOWED, self.unix_s)
-                .map_err(|why| format!("view {}: {why}", view.name))?;
+            let found =
+                texts.check(swept, keys, self.unix_s).map_err(|why| format!("view {}: {why}", view.name))?;
             share = share.max(found);
         }
         Ok(share)

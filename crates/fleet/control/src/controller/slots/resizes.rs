@@ -37,6 +37,8 @@ const NO_FENCE_MS: u64 = u64::MAX;
 #[derive(Default)]
 pub(crate) struct Resizes {
     phase: Option<ResizeWatch>,
+    /// The phase that was watched before something halted it: its time goes on.
+    halted: Option<ResizeWatch>,
     /// Members that are swept, and by which order.
     sweeping: BTreeMap<MemberId, SweepOrder>,
 }
@@ -90,13 +92,13 @@ impl Resizes {
     ) -> Option<Result<DrainStep, String>> {
         let current = pass.facts.view().current()?;
         let Some((cluster, resize)) = current.content.resizing() else {
-            self.phase = None;
+            (self.phase, self.halted) = (None, None);
             return None;
         };
         let what = what(&cluster.name, resize);
         if let Some(why) = halt(pass) {
             // When it goes on, all routers are asked for the phase again.
-            self.phase = None;
+            self.halted = self.phase.take().or(self.halted.take());
             return Some(Err(format!("{what} waits: {why}")));
         }
         self.watch_phase(pass.facts, cluster, resize);
@@ -121,7 +123,11 @@ impl Resizes {
                 None => {
                     // All that are known, at once: a machine that knows of nobody waits for nobody.
                     let routers = facts.agents().routers().map(|report| report.router.clone());
-                    (Drain::resume(routers, resize.phase, settings, now), now, WarmUp::new(now))
+                    let machine = Drain::resume(routers, resize.phase, settings, now);
+                    match self.halted.take().filter(|watch| watch.since == since) {
+                        Some(halted) => (machine, halted.began, halted.warm_up),
+                        None => (machine, now, WarmUp::new(now)),
+                    }
                 }
             };
             self.phase = Some(ResizeWatch { since, until, texts, machine, began, warm_up });
@@ -139,8 +145,12 @@ impl Resizes {
         // Members that stay have keys of their own, and their hit ratio says nothing of those that they get. Without routers there is
         // nobody to warm up for.
         let is_warm = resize.grows()
-            && watch.warm_up.step(now, gaining_counts(facts, cluster), staying_counts(facts, cluster))
-                == WarmUpStep::Warm;
+            && resize.phase == DrainPhase::ReadNew
+            && watch.warm_up.step(
+                now,
+                gaining_counts(facts, cluster),
+                staying_counts(facts, cluster, resize),
+            ) == WarmUpStep::Warm;
         if is_warm || facts.agents().routers().next().is_none() {
             events.push(DrainEvent::Warm);
         }
@@ -166,7 +176,7 @@ impl Resizes {
             (DrainState::Routers(next), phase) if next > phase => Some(next),
             (DrainState::Retiring | DrainState::Done, DrainPhase::NewOnly) => None,
             (DrainState::Retiring | DrainState::Done | DrainState::Fencing, _) => Some(DrainPhase::NewOnly),
-            (DrainState::Routers(_), _) => return Err(watch.waits_for(facts, resize)),
+            (DrainState::Routers(_), _) => return Err(watch.waits_for(facts, &cluster.name, resize)),
         };
         // All routers send deletes to both now: whatever members that get keys have of them goes, and nothing old comes after.
         if resize.phase == DrainPhase::ReadOld {
@@ -214,7 +224,7 @@ impl Resizes {
                     waits.push((
                         slot,
                         Some(
-                            "the agent beside it is older than this controller and cannot sweep it"
+                            "the agent beside it, or the controller with which that takes its turns, is older than this controller and does not know how to sweep"
                                 .to_owned(),
                         ),
                     ));
@@ -243,13 +253,15 @@ impl Resizes {
 
 impl ResizeWatch {
     /// What the routers' phase waits for.
-    fn waits_for(&self, facts: MemberFacts<'_>, resize: &ClusterResize) -> String {
+    fn waits_for(&self, facts: MemberFacts<'_>, cluster: &ClusterName, resize: &ClusterResize) -> String {
         let words = phase_words(resize.phase);
         match self.machine.behind() {
             Some(router) if facts.now().ms() >= self.began.ms() + LATE_AFTER_MS => format!(
                 "{words}; waits for {router}, which has not loaded the phase for {} min: if its host is gone for good, `control members \
-                 --remove-host`; or give it up (`control scale --cancel`)",
-                LATE_AFTER_MS / 60_000
+                 --remove-host`; or give it up ({}`control scale {cluster} --cancel`)",
+                LATE_AFTER_MS / 60_000,
+                // Later phases are given up only when their rollout is over.
+                if resize.phase == DrainPhase::ReadOld { "" } else { "`control rollout resume`, then " }
             ),
             Some(router) => format!("{words}; waits for {router}"),
             None if resize.phase == DrainPhase::ReadNew => {
@@ -279,11 +291,16 @@ fn gaining_counts(facts: MemberFacts<'_>, cluster: &ClusterRecord) -> HitCounts 
     cluster.gaining().iter().map(|slot| count(&slot.member)).fold(HitCounts::default(), sum)
 }
 
-fn staying_counts(facts: MemberFacts<'_>, cluster: &ClusterRecord) -> HitCounts {
+/// Counts of the slots of a growing cluster that it had before.
+fn staying_counts(facts: MemberFacts<'_>, cluster: &ClusterRecord, resize: &ClusterResize) -> HitCounts {
     let counts = facts.hit_counts();
     let count = |member: &MemberId| counts.get(member).copied().unwrap_or_default();
-    let staying = cluster.slots.iter().filter(|slot| !slot.is_cold && !cluster.gaining().contains(slot));
-    staying.map(|slot| count(&slot.member)).fold(HitCounts::default(), sum)
+    let staying = &cluster.slots[..resize.from.min(cluster.slots.len())];
+    staying
+        .iter()
+        .filter(|slot| !slot.is_cold)
+        .map(|slot| count(&slot.member))
+        .fold(HitCounts::default(), sum)
 }
 
 /// Why nothing may go on, whatever the machine says.

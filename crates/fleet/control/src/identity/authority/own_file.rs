@@ -95,15 +95,16 @@ pub fn keep_certificate_of(
     replace_of_another(path, &content(key, certificate_pem)).map_err(write)
 }
 
-/// The first certificate (DER) in the file of a program beside this one.
+/// The first certificate (DER) in the file of a program beside this one, and all that is in the file.
 ///
 /// # Errors
 /// If there is none, or the file is a link, or has more names than one.
-pub fn certificate_of(path: &Path) -> Result<Vec<u8>, OwnFileError> {
+pub fn certificate_of(path: &Path) -> Result<(Vec<u8>, Vec<u8>), OwnFileError> {
     let read = |source| OwnFileError::Read { path: path.to_owned(), source };
     let bytes = read_of_another(path, FILE_LEN_MAX).map_err(read)?;
     let first = CertificateDer::pem_slice_iter(&bytes).next().and_then(Result::ok);
-    first.map(|first| first.to_vec()).ok_or_else(|| OwnFileError::NoneThere { path: path.to_owned() })
+    let first = first.ok_or_else(|| OwnFileError::NoneThere { path: path.to_owned() })?;
+    Ok((first.to_vec(), bytes))
 }
 
 /// Whether a certificate can be used with its key by this identity.

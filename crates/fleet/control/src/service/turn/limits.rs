@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::fault::{TurnFault, shorten};
-use super::{TextReport, TurnReport, figures};
+use super::{RouterReport, TextReport, TurnReport, figures};
 
 /// How long an answer waits for other orders: the interval of heartbeats.
 pub const TURN_WAIT: Duration = Duration::from_secs(15);
@@ -23,7 +23,23 @@ pub const UNASKED_MAX: usize = fleet::health::UNASKED_PER_ROUTER_MAX;
 /// The longest host name (RFC 1035, 2.3.4).
 const HOST_LEN_MAX: usize = 253;
 
+/// Bytes of a report as JSON, generously: of a turn without anything, and of each server and each router with its figures and texts
+/// for people, as far as these are not counted.
+const TURN_LEN: usize = 4096;
+const MEMBER_LEN: usize = 2048;
+const ROUTER_LEN: usize = 4096;
+
 impl TurnReport {
+    /// Bytes that it has as JSON at most.
+    pub(crate) fn len_at_most(&self) -> usize {
+        let addresses = |router: &RouterReport| -> usize {
+            router.suspects.iter().chain(&router.unasked).map(|address| address.len() + 4).sum()
+        };
+        let texts = self.texts.len() * 40;
+        let routers: usize = self.routers.iter().map(|router| ROUTER_LEN + addresses(router)).sum();
+        TURN_LEN + texts + self.members.len() * MEMBER_LEN + routers
+    }
+
     /// Refuses what no honest agent sends, and shortens texts, which are for people.
     ///
     /// # Errors

@@ -156,7 +156,7 @@ fn what_has_left_is_forgotten() {
     book.hear_router(&router(), &view(), routed(100, &[]), heard(100));
     assert_eq!(book.known(), (1, 1));
     book.keep_servers(|_| false);
-    book.keep_sums(|_| false);
+    book.keep_sums(|_| false, |_| true);
     book.forget_old(Now::at_ms(100_000 + ROUTER_FORGOTTEN_MS - 1));
     assert_eq!(book.known(), (0, 1));
     book.forget_old(Now::at_ms(100_000 + ROUTER_FORGOTTEN_MS));
