@@ -39,6 +39,9 @@ pub(super) struct PlanArguments {
     /// A policy that would be in force instead of the present one
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// Without phases, also where clusters get other numbers of slots: keys that move are cold, and may be old when they move back
+    #[arg(long, requires = "policy")]
+    now: bool,
     #[command(flatten)]
     change: Change,
 }
@@ -163,7 +166,8 @@ enum RolloutAct {
 /// Plans for a policy, or for what the fleet needs now.
 pub(super) fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
     let policy = job.policy.as_ref().map(|path| read_file(path, POLICY_LEN_MAX));
-    change(&job.change, json!({"policy": policy.transpose()?}))
+    let field = if job.now { "policy_at_once" } else { "policy" };
+    change(&job.change, json!({field: policy.transpose()?}))
 }
 
 /// Replaces a member in its slot.

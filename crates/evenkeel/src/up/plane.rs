@@ -220,7 +220,8 @@ fn publish(
     let policy = policy(settings);
     // For a person who changes it: `control plan --policy` takes it.
     settings.place.write(POLICY, &policy)?;
-    let mut body = json!({"policy": policy});
+    // Its servers begin empty, and nobody is served yet: no keys are moved by phases.
+    let mut body = json!({"policy_at_once": policy});
     let watch = Stopwatch::start();
     loop {
         let planned = client.post("/v1/plan", &body, ANSWER_WITHIN).map_err(Failure::other)?;

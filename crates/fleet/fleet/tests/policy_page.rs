@@ -60,7 +60,7 @@ fn the_page_has_a_row_for_every_key() {
     let parts =
         ["", "[[cluster]]", "[[view]]", "[[cluster]]\n[cluster.gutter]", "[[cluster]]\n[cluster.warm_up]"];
     let all = parts.map(keys).concat();
-    assert_eq!(all.len(), 19, "{all:?}");
+    assert_eq!(all.len(), 20, "{all:?}");
     for key in all {
         let (plain, list) = (format!("\n| `{key}` |"), format!("\n| `[[{key}]]` |"));
         assert!(PAGE.contains(&plain) || PAGE.contains(&list), "{key}");

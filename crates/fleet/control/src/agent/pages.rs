@@ -38,6 +38,8 @@ const PAGE_LEN_MAX: usize = 4 * 1024 * 1024;
 const READINGS_HELD: usize = 4;
 /// A page that has not answered for so long is not told any more.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+/// Readings that fail before it is said: a process that is started listens a moment later.
+const SAID_AFTER: u32 = 2;
 /// What is read.
 const PATH: &str = "/api/v1/stats";
 
@@ -132,6 +134,7 @@ impl Pages {
             figures: Arc::clone(&self.figures),
             say: Arc::clone(&self.say),
             readings: VecDeque::new(),
+            failures: 0,
             trouble: None,
             last: Arc::clone(&last),
         };
@@ -169,6 +172,8 @@ struct PageReader<P: WatchedPage> {
     readings: VecDeque<P>,
     /// Why the last reading failed, and since when readings do.
     trouble: Option<Stopwatch>,
+    /// Readings that have failed, one after the other.
+    failures: u32,
     last: Arc<Mutex<Option<P::Tally>>>,
 }
 
@@ -176,7 +181,11 @@ impl<P: WatchedPage> PageReader<P> {
     async fn run(mut self) {
         let client = match HttpClient::new(self.place.0.clone(), Arc::clone(&self.tls), PAGE_WITHIN) {
             Ok(client) => client,
-            Err(error) => return self.fail(&in_full(&error)),
+            Err(error) => {
+                // There is no other reading.
+                self.failures = SAID_AFTER;
+                return self.fail(&in_full(&error));
+            }
         };
         loop {
             let begun = Stopwatch::start();
@@ -193,6 +202,7 @@ impl<P: WatchedPage> PageReader<P> {
 
     fn take(&mut self, page: P) {
         self.figures.note_page(true);
+        self.failures = 0;
         if self.trouble.take().is_some() {
             (self.say)(LogLevel::Info, &format!("{}: its page answers again", self.name));
         }
@@ -211,7 +221,9 @@ impl<P: WatchedPage> PageReader<P> {
     /// The last tally stays for a while: it says when it was read.
     fn fail(&mut self, why: &str) {
         self.figures.note_page(false);
+        self.failures = self.failures.saturating_add(1);
         match &self.trouble {
+            None if self.failures < SAID_AFTER => {}
             None => {
                 let place = &self.place.0;
                 (self.say)(

@@ -164,6 +164,7 @@ impl<'c> Planner<'c> {
             ChangeQuestion::Adopt(question) => return self.adopted(question),
             ChangeQuestion::Rollback(number) => return self.planned_rollback(*number),
             ChangeQuestion::Requests(requests) => return self.planned_replacements(requests),
+            ChangeQuestion::PolicyAtOnce(text) => return self.planned_at_once(text),
             ChangeQuestion::Policy(Some(text)) => {
                 let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
                 (Some(policy), Some(text.clone()))

@@ -141,7 +141,9 @@ pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
 
 fn change_verb(change: &ChangeQuestion) -> ControlVerb {
     match change {
-        ChangeQuestion::Policy(Some(_)) | ChangeQuestion::Adopt(_) => ControlVerb::PolicyWrite,
+        ChangeQuestion::Policy(Some(_)) | ChangeQuestion::PolicyAtOnce(_) | ChangeQuestion::Adopt(_) => {
+            ControlVerb::PolicyWrite
+        }
         ChangeQuestion::Policy(None) => ControlVerb::Apply,
         ChangeQuestion::Rollback(_) => ControlVerb::Rollback,
         ChangeQuestion::Requests(_) => ControlVerb::Replace,

@@ -199,6 +199,8 @@ pub struct JoinQuestion {
 pub enum ChangeQuestion {
     /// What the fleet needs now, by the policy in force or by this one.
     Policy(Option<String>),
+    /// What the fleet needs by this policy, without phases: keys that move because a cluster is resized are cold.
+    PolicyAtOnce(String),
     /// What a person wants.
     Requests(Vec<ChangeRequest>),
     /// The content of an earlier generation.
@@ -350,6 +352,7 @@ struct TuneAskBody {
 #[serde(deny_unknown_fields)]
 struct ChangeBody {
     policy: Option<String>,
+    policy_at_once: Option<String>,
     requests: Option<Vec<ChangeRequest>>,
     rollback: Option<u64>,
     adopt: Option<AdoptQuestion>,
@@ -521,9 +524,21 @@ fn figures(query: &Query) -> Result<FiguresQuestion, QuestionFault> {
 }
 
 fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
-    let ChangeBody { policy, requests, rollback, adopt, drain, cancel_drain, scale, cancel_scale, .. } = body;
+    let ChangeBody {
+        policy,
+        policy_at_once,
+        requests,
+        rollback,
+        adopt,
+        drain,
+        cancel_drain,
+        scale,
+        cancel_scale,
+        ..
+    } = body;
     let changes = [
         policy.map(|policy| Ok(ChangeQuestion::Policy(Some(policy)))),
+        policy_at_once.map(|policy| Ok(ChangeQuestion::PolicyAtOnce(policy))),
         requests.map(wishes),
         rollback.map(|number| Ok(ChangeQuestion::Rollback(GenerationNumber(number)))),
         adopt.map(|adopt| Ok(ChangeQuestion::Adopt(adopt))),
@@ -537,7 +552,7 @@ fn change(body: ChangeBody) -> Result<ChangeQuestion, QuestionFault> {
         (None, _) => Ok(ChangeQuestion::Policy(None)),
         (Some(change), None) => change,
         _ => Err(bad(
-            "expected one of policy, requests, rollback, adopt, drain, cancel_drain, scale and cancel_scale, found several",
+            "expected one of policy, policy_at_once, requests, rollback, adopt, drain, cancel_drain, scale and cancel_scale, found several",
         )),
     }
 }

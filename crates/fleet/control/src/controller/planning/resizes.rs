@@ -56,7 +56,7 @@ impl Planner<'_> {
         let Some((cluster, resize)) = content.resizing() else { return Ok(()) };
         let name = &cluster.name;
         match change {
-            ChangeQuestion::CancelScale(_) => return Ok(()),
+            ChangeQuestion::CancelScale(_) | ChangeQuestion::PolicyAtOnce(_) => return Ok(()),
             ChangeQuestion::Scale(scale) if scale.cluster == *name && scale.slots == resize.from => {
                 return Ok(());
             }
@@ -87,6 +87,19 @@ impl Planner<'_> {
         };
         let error = format!("{} is going on, and nothing else changes meanwhile", what(name, resize));
         Err(refusal(409, &format!("{error}{waits}\n  hint: {hint}")))
+    }
+
+    /// A policy without phases, whatever the fleet is about: a resize that is going on is over.
+    pub(super) fn planned_at_once(&self, text: &str) -> Result<PlannedChange, ApiReply> {
+        let policy = FleetPolicy::parse(text).map_err(|error| refusal(422, &error.to_string()))?;
+        let current = self.facts.view().content();
+        let ground = current.clone().with_resize_done();
+        let planned = self.plan_of(&policy, &ground);
+        let mut plan = planned.map_err(|error| refusal(422, &self.missing(&error, &policy, &ground)))?;
+        if let Some((cluster, resize)) = current.resizing() {
+            plan.steps.push(format!("{} ends where it is", what(&cluster.name, resize)));
+        }
+        self.resized_at_once(ResizeWish { plan, policy: Some(text.to_owned()), warm_up_s: None }, &current)
     }
 
     /// Another number of slots, as a person asks for it.
@@ -202,7 +215,8 @@ impl Planner<'_> {
             "hint: `control scale {name} N --now` does it at once: keys that move are cold, and may be old when they move back"
         );
         if current.beside_resize(&plan.content, name) != current {
-            let hint = "`control scale` changes the slots first, then the policy what is left";
+            let hint = "`control scale` changes the slots first, then the policy what is left; or `control plan --policy FILE --now`, by \
+                        which keys that move are cold, and may be old when they move back";
             return Err(refused(422, &format!("the policy changes something else as well\n  hint: {hint}")));
         }
         let (Some(old), Some(wanted)) = (current.cluster(name), plan.content.cluster(name)) else {

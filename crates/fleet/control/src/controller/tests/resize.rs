@@ -180,7 +180,7 @@ fn an_older_agent_is_said_before_a_cluster_shrinks() {
     stage.rounds(2);
     let plan = stage.plan(&scale(2, 5));
     assert!(
-        plan["error"].as_str().is_some_and(|error| error.contains("the agent beside it is older")),
+        plan["error"].as_str().is_some_and(|error| error.contains("is older than this controller")),
         "{plan}"
     );
     assert!(plan["hint"].as_str().is_some_and(|hint| hint.contains("control scale web 2 --now")), "{plan}");
@@ -354,4 +354,37 @@ fn a_cluster_with_a_gutter_is_resized_in_all_views_that_have_it() {
     assert_eq!(stage.apply(&scale(2, 5)).status, 200);
     stage.rounds(60);
     assert_eq!((resize(&stage), stage.slots().split(' ').count()), (None, 2));
+}
+
+/// Other routes and another number of slots.
+fn both(slots: usize) -> String {
+    let routes = "{\"route\": \"PoolRoute|web\", \"later\": 1}";
+    POLICY.replace("{\"route\": \"PoolRoute|web\"}", routes).replace("slots = 2", &format!("slots = {slots}"))
+}
+
+#[test]
+fn a_policy_that_changes_more_than_the_slots_can_go_at_once() {
+    let mut stage = Stage::running(5);
+    let plan = stage.plan(&ChangeQuestion::Policy(Some(both(3))));
+    assert!(plan["hint"].as_str().is_some_and(|hint| hint.contains("--policy FILE --now")), "{plan}");
+    assert_eq!(stage.apply(&ChangeQuestion::PolicyAtOnce(both(3))).status, 200);
+    assert_eq!(phase(&stage), "m1 m2 m3");
+}
+
+#[test]
+fn a_policy_at_once_ends_a_resize() {
+    for at in ["2>3 ReadOld", "2>3 ReadNew", "2>3 NewOnly"] {
+        for slots in [2, 3, 4] {
+            let mut stage = Stage::running(5);
+            assert_eq!(stage.apply(&scale(3, 5)).status, 200);
+            until(&mut stage, at, 60);
+            let error = stage.plan(&ChangeQuestion::Policy(Some(both(slots))));
+            assert!(error.to_string().contains("nothing else changes meanwhile"), "{error}");
+            let plan = stage.plan(&ChangeQuestion::PolicyAtOnce(both(slots)));
+            assert!(plan["text"].as_str().is_some_and(|text| text.contains("ends where it is")), "{plan}");
+            assert_eq!(stage.apply(&ChangeQuestion::PolicyAtOnce(both(slots))).status, 200);
+            let members = ["m1", "m2", "m3", "m4"][..slots].join(" ");
+            assert_eq!(phase(&stage), members, "{at}");
+        }
+    }
 }
