@@ -11,8 +11,13 @@ pub(crate) struct LongTests {
 }
 
 /// Left out of a run that is not thorough.
-pub(crate) const LONG_TESTS: [LongTests; 2] = [
+pub(crate) const LONG_TESTS: [LongTests; 3] = [
     LongTests { binary: "end_to_end/main", prefix: "partitions::", what: "a fleet whose network is cut" },
+    LongTests {
+        binary: "end_to_end/main",
+        prefix: "resize::",
+        what: "a cluster that grows and shrinks back",
+    },
     LongTests {
         binary: "simulator",
         prefix: "scenario::tests::a_hunt_",

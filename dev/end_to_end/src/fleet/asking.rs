@@ -82,7 +82,11 @@ impl Fleet {
     /// `evenkeel control` as its first operator.
     #[track_caller]
     pub fn control(&self, words: &[&str]) -> String {
-        self.try_control(words).unwrap_or_else(|error| panic!("control {words:?}: {error}"))
+        self.try_control(words).unwrap_or_else(|error| {
+            let logs = (1..=self.controllers.len()).filter(|number| self.controllers[number - 1].is_some());
+            let logs: Vec<String> = logs.map(|number| self.read(&format!("c{number}.log"))).collect();
+            panic!("control {words:?}: {error}\nthe logs of controllers:\n{}", logs.join("\n"))
+        })
     }
 
     /// The same, or what it says instead.
