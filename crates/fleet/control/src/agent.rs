@@ -112,6 +112,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         wait_ms: None,
         stays: None,
         tune: None,
+        changes: None,
         texts: Vec::new(),
         members: Vec::new(),
         routers: Vec::new(),

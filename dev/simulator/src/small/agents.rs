@@ -264,7 +264,20 @@ fn report(
 ) -> TurnReport {
     let (host, zone) = (host.parse().expect("a name"), zone(number).parse().expect("a name"));
     let stays = Some(choice.stays());
-    TurnReport { host, zone, boot, turn, seen, wait_ms: None, stays, tune: None, texts, members, routers }
+    TurnReport {
+        host,
+        zone,
+        boot,
+        turn,
+        seen,
+        wait_ms: None,
+        stays,
+        tune: None,
+        changes: None,
+        texts,
+        members,
+        routers,
+    }
 }
 
 pub(super) fn digest_of(text: &str) -> TextDigest {

@@ -190,6 +190,7 @@ mod tests {
             wait_ms: None,
             stays,
             tune: None,
+            changes: None,
             texts,
             members,
             routers,

@@ -11,6 +11,7 @@ use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod change;
 mod fault;
 mod figures;
 mod limits;
@@ -19,6 +20,7 @@ mod tuning;
 pub(crate) use figures::TurnFigures;
 use figures::as_far_as_known;
 
+pub use change::{ActKind, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct};
 pub use fault::{TEXT_MAX, TurnFault};
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TURN_WAIT, TURN_WAIT_SPREAD, UNASKED_MAX,
@@ -54,6 +56,9 @@ pub struct TurnReport {
     /// What it says of the host's tuning. An older agent says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<TuneReport>,
+    /// What it says of changes of the host. An older agent, which makes none, says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangesReport>,
     /// Texts that it holds.
     #[serde(default)]
     pub texts: Vec<TextDigest>,
@@ -208,6 +213,9 @@ pub struct TurnOrders {
     /// What is asked about the host's tuning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<TuneOrders>,
+    /// What the host shall have of each change that concerns it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
+    pub changes: Vec<ChangeOrder>,
     /// The controller does not reach its register: it hears of no decision. Another one may, and these orders may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,

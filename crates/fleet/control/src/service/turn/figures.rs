@@ -31,8 +31,8 @@ impl TurnReport {
     pub(crate) fn without_members(&self) -> TurnReport {
         let TurnReport { boot, turn, seen, wait_ms, stays, .. } = *self;
         let (host, zone, texts) = (self.host.clone(), self.zone.clone(), self.texts.clone());
-        let (tune, members, routers) = Default::default();
-        TurnReport { host, zone, boot, turn, seen, wait_ms, stays, tune, texts, members, routers }
+        let (tune, changes, members, routers) = Default::default();
+        TurnReport { host, zone, boot, turn, seen, wait_ms, stays, tune, changes, texts, members, routers }
     }
 
     /// Puts them in again.

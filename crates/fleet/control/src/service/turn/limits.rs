@@ -59,6 +59,9 @@ impl TurnReport {
         twice(&mut names)?;
         let sweeps = self.members.iter_mut().filter_map(|member| member.sweep.as_mut());
         sweeps.flat_map(|sweep| &mut sweep.trouble).for_each(shorten);
+        if let Some(changes) = &mut self.changes {
+            changes.check_limits()?;
+        }
         if let Some(tune) = &mut self.tune {
             tune.check_limits()?;
         }
