@@ -190,7 +190,7 @@ impl LivenessOutbox {
         let mut unsent = self.lock();
         let mut len = 0;
         let is_beyond = |(at, (_, turn)): &(usize, (&HostId, &TurnReport))| {
-            len += turn.len_at_most();
+            len += turn.json_len();
             *at > 0 && (*at >= TURNS_PER_MESSAGE || len > TURNS_LEN_MAX)
         };
         let beyond = unsent.turns.iter().enumerate().find(is_beyond).map(|(_, (host, _))| host.clone());

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::fault::{TurnFault, shorten};
-use super::{RouterReport, TextReport, TurnReport, figures};
+use super::{TextReport, TurnReport, figures};
 
 /// How long an answer waits for other orders: the interval of heartbeats.
 pub const TURN_WAIT: Duration = Duration::from_secs(15);
@@ -23,21 +23,26 @@ pub const UNASKED_MAX: usize = fleet::health::UNASKED_PER_ROUTER_MAX;
 /// The longest host name (RFC 1035, 2.3.4).
 const HOST_LEN_MAX: usize = 253;
 
-/// Bytes of a report as JSON, generously: of a turn without anything, and of each server and each router with its figures and texts
-/// for people, as far as these are not counted.
-const TURN_LEN: usize = 4096;
-const MEMBER_LEN: usize = 2048;
-const ROUTER_LEN: usize = 4096;
+/// Counts bytes, and keeps none.
+struct ByteCount(usize);
+
+impl std::io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 impl TurnReport {
-    /// Bytes that it has as JSON at most.
-    pub(crate) fn len_at_most(&self) -> usize {
-        let addresses = |router: &RouterReport| -> usize {
-            router.suspects.iter().chain(&router.unasked).map(|address| address.len() + 4).sum()
-        };
-        let texts = self.texts.len() * 40;
-        let routers: usize = self.routers.iter().map(|router| ROUTER_LEN + addresses(router)).sum();
-        TURN_LEN + texts + self.members.len() * MEMBER_LEN + routers
+    /// Bytes that it has as JSON.
+    pub(crate) fn json_len(&self) -> usize {
+        let mut count = ByteCount(0);
+        serde_json::to_writer(&mut count, self).expect("it has texts, numbers and lists");
+        count.0
     }
 
     /// Refuses what no honest agent sends, and shortens texts, which are for people.
