@@ -20,6 +20,10 @@ pub(super) struct ChangedHost {
     /// It speaks, and hears nothing, until then.
     pub(super) deaf_until: u64,
     pub(super) disk_is_full: bool,
+    /// What it shall be changed to.
+    pub(super) changes_to: ChangedTo,
+    /// Its items are lost.
+    pub(super) has_lost_items: bool,
     pub(super) frozen_since: Option<u64>,
     pub(super) plan_differs: bool,
     pub(super) is_aside: bool,
@@ -33,6 +37,16 @@ pub(super) struct ChangedHost {
     pub(super) heard_since: u64,
 }
 
+/// What a change makes of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangedTo {
+    Sound,
+    /// Its items are lost, and its agent sees it.
+    LosesItems,
+    /// Its items are lost, and its agent does not look.
+    LosesItemsUnseen,
+}
+
 /// What a host really has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HasChange {
@@ -42,7 +56,12 @@ pub(super) enum HasChange {
 }
 
 impl ChangedHost {
-    pub(super) fn new(host: HostId, cluster: usize, class: usize, controller: usize) -> ChangedHost {
+    pub(super) fn new(
+        host: HostId,
+        (cluster, class): (usize, usize),
+        controller: usize,
+        changes_to: ChangedTo,
+    ) -> ChangedHost {
         ChangedHost {
             host,
             cluster,
@@ -54,6 +73,8 @@ impl ChangedHost {
             away_until: 0,
             deaf_until: 0,
             disk_is_full: false,
+            changes_to,
+            has_lost_items: false,
             frozen_since: None,
             plan_differs: false,
             is_aside: false,
@@ -114,10 +135,10 @@ impl ChangedHost {
         }
     }
 
-    /// Does what it is told. True if it has applied the change now.
-    pub(super) fn obey(&mut self, order: HostOrder, now: u64, confirm_s: u64) -> bool {
+    /// Does what it is told.
+    pub(super) fn obey(&mut self, order: HostOrder, now: u64, confirm_s: u64) {
         if order.version < self.seen {
-            return false;
+            return;
         }
         self.seen = order.version;
         match (order.attempt, self.has) {
@@ -132,14 +153,18 @@ impl ChangedHost {
             (Some(told), HasChange::AsBefore) if self.is_new(told) => {
                 if self.disk_is_full || self.plan_differs {
                     self.failed = Some(told);
-                    return false;
+                    return;
+                }
+                self.has_lost_items |= self.changes_to != ChangedTo::Sound;
+                if self.changes_to == ChangedTo::LosesItems {
+                    // The agent counts them before and after: the host has the old version again.
+                    self.failed = Some(told);
+                    return;
                 }
                 self.become_now(HasChange::Trying { attempt: told, until: now + confirm_s }, now);
-                return true;
             }
             (_, HasChange::AsBefore) => {}
         }
-        false
     }
 
     fn is_new(&self, told: u32) -> bool {

@@ -27,11 +27,13 @@ pub enum WaveBug {
     RestartsHidden,
     /// Signals against the change are not passed on.
     SignalsHidden,
+    /// A host on which the new version has lost items keeps it.
+    LossUnseen,
 }
 
 impl WaveBug {
     /// All of them.
-    pub const ALL: [WaveBug; 12] = [
+    pub const ALL: [WaveBug; 13] = [
         WaveBug::ClassUnseen,
         WaveBug::FailureCounted,
         WaveBug::LateCounted,
@@ -44,5 +46,6 @@ impl WaveBug {
         WaveBug::AwayIsAsBefore,
         WaveBug::RestartsHidden,
         WaveBug::SignalsHidden,
+        WaveBug::LossUnseen,
     ];
 }

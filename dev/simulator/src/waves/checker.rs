@@ -48,6 +48,7 @@ impl WaveChecker {
             .or_else(|| self.check_counted(world))
             .or_else(|| self.check_begun(world))
             .or_else(|| check_harm(world))
+            .or_else(|| check_loss(world))
             .or_else(|| check_second(world));
         self.before = world.hosts.iter().map(|host| host.has).collect();
         found
@@ -179,6 +180,17 @@ fn check_harm(world: &WaveWorld) -> Option<WaveViolation> {
     (reached > all / 2).then(|| {
         violation(world, "W9", format!("{reached} of {all} hosts of the class that it harms have the change"))
     })
+}
+
+/// W12: a version that loses items is stopped by the first hosts, which get it at the same time: one of each cluster. A person who lets it go
+/// on excuses these.
+fn check_loss(world: &WaveWorld) -> Option<WaveViolation> {
+    let lost = world.hosts.iter().filter(|host| host.has_lost_items);
+    let mut of_clusters = [0usize; HOSTS];
+    lost.for_each(|host| of_clusters[host.cluster] += 1);
+    let most = of_clusters.iter().position(|count| *count > 1 + world.resumed)?;
+    let words = format!("{} hosts of cluster {most} have lost their items", of_clusters[most]);
+    Some(violation(world, "W12", words))
 }
 
 /// W11: a host belongs to one change at a time.

@@ -24,6 +24,8 @@ pub(super) struct WaveShape {
     /// What the change does to hosts of the class.
     pub(super) effect: PlantedEffect,
     pub(super) harmed_class: Option<usize>,
+    /// It is a version that loses the items of each host that gets it, which the agent beside it sees.
+    pub(super) loses_items: bool,
 }
 
 impl WaveShape {
@@ -33,7 +35,8 @@ impl WaveShape {
         let on_halt = if prng.below(3) == 0 { OnHalt::Keep } else { OnHalt::Undo };
         let harmed_class = (prng.below(3) == 0).then(|| prng.below(2) as usize);
         let effect = PlantedEffect { p99: 0.15, ..PlantedEffect::default() };
-        WaveShape { restarts, on_halt, effect, harmed_class }
+        let loses_items = restarts && prng.below(3) == 0;
+        WaveShape { restarts, on_halt, effect, harmed_class, loses_items }
     }
 
     /// The change with this number, of hosts from `first` on.
@@ -66,6 +69,8 @@ impl WaveShape {
             figures_ms: 120_000,
             confirm_ms: CONFIRM_S * 1000,
             on_halt: self.on_halt,
+            // A version that fails on one host goes to no other one.
+            troubled_max: if self.restarts { 0 } else { 2 },
             ..WaveSettings::default()
         };
         let draft = ChangeDraft {

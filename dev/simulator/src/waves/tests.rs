@@ -37,8 +37,9 @@ fn planted_bugs_are_found() {
     check_hunt(WaveBug::ControllerForgets, &["W3", "W7"]);
     check_hunt(WaveBug::OverlapIgnored, &["W11"]);
     check_hunt(WaveBug::FrozenIgnored, &["W5"]);
-    check_hunt(WaveBug::RestartsHidden, &["W6"]);
+    check_hunt(WaveBug::RestartsHidden, &["W6", "W12"]);
     check_hunt(WaveBug::SignalsHidden, &["W10"]);
+    check_hunt(WaveBug::LossUnseen, &["W12"]);
 }
 
 fn fleet(effect: PlantedEffect) -> TrialFleet {

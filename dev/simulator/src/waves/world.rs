@@ -3,7 +3,7 @@
 use fleet::waves::{ChangeEvent, ChangePlan, ChangeProgress, HostWord, SignalSource};
 use stdx::prng::{Prng, mix};
 
-use super::agents::{ChangedHost, HasChange};
+use super::agents::{ChangedHost, ChangedTo, HasChange};
 use super::bug::WaveBug;
 use super::checker::WaveChecker;
 use super::desks::{ChangeRegister, Desk};
@@ -54,6 +54,8 @@ pub(super) struct WaveWorld<'b> {
     pub(super) register: ChangeRegister,
     /// A second change that was begun over the same hosts.
     pub(super) second: Option<ChangePlan>,
+    /// Times that a person has let it go on.
+    pub(super) resumed: usize,
     /// Words that reach the other controllers in the next second.
     passed_on: Vec<(usize, usize, Vec<ChangeEvent>)>,
     prng: Prng,
@@ -67,15 +69,21 @@ pub(super) struct WaveWorld<'b> {
 pub fn play_waves(seed: u64, bugs: &[WaveBug]) -> WaveRun {
     let shape = WaveShape::draw(seed);
     let plan = shape.plan(1, 0, &[], bugs).unwrap_or_else(|error| unreachable!("{error}"));
+    let changes_to = match (shape.loses_items, bugs.contains(&WaveBug::LossUnseen)) {
+        (false, _) => ChangedTo::Sound,
+        (true, false) => ChangedTo::LosesItems,
+        (true, true) => ChangedTo::LosesItemsUnseen,
+    };
     let host = |number: usize| {
         let name = plan.hosts[number].host.clone();
-        ChangedHost::new(name, cluster(number), class(number), number % CONTROLLERS)
+        ChangedHost::new(name, (cluster(number), class(number)), number % CONTROLLERS, changes_to)
     };
     let mut world = WaveWorld {
         hosts: (0..HOSTS).map(host).collect(),
         desks: (0..CONTROLLERS).map(|number| Desk::new(HOSTS, number as u64 * 300)).collect(),
         register: ChangeRegister { plan, progress: ChangeProgress::default(), away_until: 0 },
         second: None,
+        resumed: 0,
         passed_on: Vec::new(),
         prng: Prng::new(seed),
         noise: Noise::new(mix(seed), SIGMA),
@@ -160,7 +168,10 @@ impl WaveWorld<'_> {
             WaveFault::PersonUndoes => {
                 ask(&mut self.desks, ChangeEvent::Undo { reason: "it was a mistake".to_owned() });
             }
-            WaveFault::PersonResumes => ask(&mut self.desks, ChangeEvent::Resume),
+            WaveFault::PersonResumes => {
+                self.resumed += 1;
+                ask(&mut self.desks, ChangeEvent::Resume);
+            }
             WaveFault::SecondChange => {
                 let is_blind =
                     self.bugs.contains(&WaveBug::OverlapIgnored) || self.register.progress.is_over();
