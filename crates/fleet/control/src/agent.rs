@@ -21,6 +21,7 @@ mod settings;
 mod state;
 mod sweep;
 mod tuning;
+mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -56,6 +57,7 @@ pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
 pub use pages::MetricsPlace;
 pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings};
+pub use upgrade::{HostProgram, HostUpgrade, UpgradeFault, UpgradeSettings, UpgradedMember};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +123,8 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     let controllers = || Controllers::new(&settings, Arc::clone(&figures));
     let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
     let (sender, orders) = sync_channel(ORDERS_MAX);
-    let tuning = TuningDesk::start(&settings.host, settings.tune).map_err(AgentError::Thread)?;
+    let upgrade = settings.upgrade.map(|upgrade| HostUpgrade::new(upgrade, store, Arc::clone(&say)));
+    let tuning = TuningDesk::start(&settings.host, settings.tune, upgrade).map_err(AgentError::Thread)?;
     let agent = Agent {
         routers,
         servers,

@@ -22,8 +22,8 @@ mod words;
 mod testing;
 
 pub use agent::{
-    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, MetricsPlace, ProcessLook,
-    TuneSettings, start_agent,
+    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram, HostUpgrade,
+    MetricsPlace, ProcessLook, TuneSettings, UpgradeFault, UpgradeSettings, UpgradedMember, start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};

@@ -8,6 +8,7 @@ use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
 use super::pages::MetricsPlace;
+use super::upgrade::UpgradeSettings;
 use crate::client::ControlPlace;
 use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
@@ -80,6 +81,8 @@ pub struct AgentSettings {
     pub servers: Vec<AgentServer>,
     /// Whether and how it runs the tuner.
     pub tune: TuneSettings,
+    /// How its servers and routers get another program; none if they do not.
+    pub upgrade: Option<UpgradeSettings>,
     /// A folder for what it must not forget, which only it writes to.
     pub folder: PathBuf,
     /// Its controllers.

@@ -49,6 +49,7 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
         routers: Vec::new(),
         servers: Vec::new(),
         tune: TuneSettings::default(),
+        upgrade: None,
         folder: std::env::temp_dir(),
         controllers: vec![place],
         tls: Arc::new(tls),

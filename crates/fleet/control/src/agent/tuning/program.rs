@@ -28,7 +28,7 @@ pub(super) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 /// Nobody else writes what has the path, nor any folder on the way to it.
-fn check_way(path: &Path) -> Result<(), String> {
+pub(in crate::agent) fn check_way(path: &Path) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     for part in path.ancestors() {
         let found = std::fs::symlink_metadata(part)

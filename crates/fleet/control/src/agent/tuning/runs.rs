@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::command::{CommandRuns, EndedRun, RunLimits};
 use super::program::program;
 use crate::agent::settings::TuneSettings;
+use crate::agent::upgrade::ProgramPlan;
 use crate::service::turn::{PlanWish, TuneBody, answer_digest};
 
 /// Time beyond what a run measures: it has the lowest priority, and waits for devices that answer slowly.
@@ -23,6 +24,13 @@ pub(super) struct Found {
     pub(super) body: TuneBody,
     pub(super) facts: Option<HostFacts>,
     pub(super) own: Option<AnswerDigest>,
+}
+
+impl From<ProgramPlan> for Found {
+    fn from(planned: ProgramPlan) -> Found {
+        let ProgramPlan { plan, facts, own, .. } = planned;
+        Found { body: TuneBody::Plan(plan), facts: Some(facts), own: Some(own) }
+    }
 }
 
 /// The tuner as this agent's file allows it.
