@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fleet::tuning::{AnswerDigest, HostFacts, HostPlan, PlanLine, PlanStep};
+use os::clock::{Stopwatch, pause};
 use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
@@ -39,6 +40,8 @@ use proof::{Proof, Wanted};
 const RECORD: &str = "upgrade";
 /// Letters of a digest that are shown.
 const SHOWN_LEN: usize = 12;
+/// Interval of looks at processes.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How another version of the program gets into force on a host.
 #[derive(Clone)]
@@ -253,19 +256,25 @@ impl HostUpgrade {
         taken
     }
 
-    /// Ends processes of the program that did not get into force: one that hangs might take over later.
+    /// Waits for processes of the program that did not get into force, and ends those that hang: they might take over later. One that is
+    /// taking over just now is left to it, since nobody but it has the items for a moment.
     fn end_strays(&self, record: &UpgradeRecord) {
-        let serving: Vec<u32> =
-            self.settings.members.iter().filter_map(|member| processes::pid(&member.process)).collect();
-        for stray in processes::strays(&record.after.path, record.since, &serving) {
-            let line = format!(
-                "ended process {} of {}, which serves nobody",
-                stray.pid,
-                record.after.path.display()
-            );
-            if stray.end() {
-                (self.say)(LogLevel::Warning, &line);
+        let (watch, within) = (Stopwatch::start(), self.settings.within);
+        // Each is old enough by then.
+        while watch.passed() <= within + LOOK_EVERY {
+            let serving: Vec<u32> = self.settings.members.iter().flat_map(proof::serving).collect();
+            let strays = processes::strays(&record.after.path, record.since, &serving);
+            if strays.is_empty() {
+                return;
             }
+            for stray in strays.into_iter().filter(|stray| stray.age() > within) {
+                let program = record.after.path.display();
+                let line = format!("ended process {} of {program}, which serves nobody", stray.pid);
+                if stray.end() {
+                    (self.say)(LogLevel::Warning, &line);
+                }
+            }
+            pause(LOOK_EVERY);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use fleet::tuning::AnswerDigest;
 use os::process_stat::{self, ProcessStat, field};
@@ -47,6 +48,12 @@ impl Process {
     /// Whether it has not ended.
     pub(super) fn lives(self) -> bool {
         Process::of(self.pid) == Some(self)
+    }
+
+    /// Time since its start.
+    pub(super) fn age(self) -> Duration {
+        let ticks = ticks_now().saturating_sub(self.started);
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
     /// Ends it at once. Whether it was there.

@@ -156,6 +156,12 @@ fn has_it(member: &UpgradedMember, wanted: &Wanted<'_>, digests: &mut KnownDiges
     }
 }
 
+/// The processes of a server or router: the one that its file names, and the one that answers.
+pub(super) fn serving(member: &UpgradedMember) -> Vec<u32> {
+    let answers = tally(member).ok().and_then(|tally| u32::try_from(tally.pid?).ok());
+    processes::pid(&member.process).into_iter().chain(answers).collect()
+}
+
 fn items(member: &UpgradedMember) -> Option<u64> {
     if member.has_items { tally(member).ok()?.items } else { None }
 }
