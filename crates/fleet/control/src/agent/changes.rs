@@ -84,8 +84,9 @@ impl ChangeDesk {
         store: &AgentStore,
         say: SayLine,
     ) -> Result<ChangeDesk, ChangeDeskError> {
-        let (store_of_tuner, is_root) = (store.clone(), rustix::process::geteuid().is_root());
+        let is_root = rustix::process::geteuid().is_root();
         let (records, known) = RecordStore::open(store.clone())?;
+        let actors = HostActors { tuner: Box::new(TunerActor::new(settings, store.clone())) };
         let allowed = if settings.apply && is_root { vec![ActKind::Tune] } else { Vec::new() };
         let boot = std::fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned();
         let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
@@ -93,7 +94,7 @@ impl ChangeDesk {
             shared: Arc::clone(&shared),
             courses: known.into_iter().map(ChangeCourse::new).collect(),
             records,
-            tuner: Box::new(TunerActor::new(settings, store_of_tuner)),
+            actors,
             named: Vec::new(),
             boot,
             clock: Stopwatch::start(),
@@ -158,13 +159,27 @@ impl Shared {
     }
 }
 
+/// What carries out each kind of act.
+struct HostActors {
+    tuner: Box<dyn HostActor>,
+}
+
+impl HostActors {
+    fn of(&mut self, act: &HostAct) -> Result<&mut dyn HostActor, String> {
+        match act.kind() {
+            ActKind::Tune => Ok(&mut *self.tuner),
+            ActKind::Upgrade => Err("this agent cannot upgrade its host".to_owned()),
+        }
+    }
+}
+
 /// The thread's own state.
 struct ChangeWork {
     shared: Arc<Shared>,
     /// By their numbers.
     courses: Vec<ChangeCourse>,
     records: RecordStore,
-    tuner: Box<dyn HostActor>,
+    actors: HostActors,
     /// Changes that the last orders name.
     named: Vec<ChangeNumber>,
     boot: String,
@@ -272,22 +287,20 @@ impl ChangeWork {
 
     fn carry_out(&mut self, place: usize, step: CourseStep) {
         let order = self.courses[place].record().order.clone();
-        let actor: &mut Box<dyn HostActor> = match &order.act {
-            HostAct::Tune { .. } => &mut self.tuner,
-        };
+        let act = &order.act;
         match step {
             CourseStep::Look => {
-                let found = actor.look(&order);
+                let found = self.actors.of(act).and_then(|actor| actor.look(&order));
                 let now = self.now();
                 self.courses[place].looked(found, &self.boot, now);
             }
             CourseStep::GoBack(attempt) => {
-                let gone = actor.go_back(&order, attempt);
+                let gone = self.actors.of(act).and_then(|actor| actor.go_back(&order, attempt));
                 let now = self.now();
                 self.courses[place].has_gone_back(gone, now);
             }
             CourseStep::Keep(attempt) => {
-                let kept = actor.keep(&order, attempt);
+                let kept = self.actors.of(act).and_then(|actor| actor.keep(&order, attempt));
                 let now = self.now();
                 self.courses[place].has_kept(kept, now);
             }
@@ -305,8 +318,7 @@ impl ChangeWork {
             return;
         }
         self.tell();
-        let HostAct::Tune { .. } = &order.act;
-        let begun = self.tuner.begin(order, attempt);
+        let begun = self.actors.of(&order.act).and_then(|actor| actor.begin(order, attempt));
         self.courses[place].has_begun(begun);
     }
 

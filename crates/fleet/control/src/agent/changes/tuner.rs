@@ -44,7 +44,9 @@ impl HostActor for TunerActor {
         if !self.is_allowed {
             return Err("the agent's file does not allow it: [tune] apply = true is not there".to_owned());
         }
-        let HostAct::Tune { wish, own } = &change.act;
+        let HostAct::Tune { wish, own } = &change.act else {
+            return Err("it is no tuning".to_owned());
+        };
         let (kind, name) = wish.words();
         if !wish.is_well_named() {
             return Err(format!("expected a {kind} of small letters, digits and '-'"));
@@ -79,8 +81,7 @@ impl HostActor for TunerActor {
 
 /// The beginning of the labels of all attempts of a change.
 fn prefix(change: &ChangeOrder) -> String {
-    let HostAct::Tune { own, .. } = &change.act;
-    let digest: String = own.as_str().chars().take(DIGEST_LEN).collect();
+    let digest: String = change.act.own().as_str().chars().take(DIGEST_LEN).collect();
     format!("change-{}-{digest}-", change.order.change)
 }
 
