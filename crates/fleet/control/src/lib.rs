@@ -23,7 +23,7 @@ mod testing;
 
 pub use agent::{
     AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram, HostUpgrade,
-    MetricsPlace, ProcessLook, TuneSettings, UpgradeFault, UpgradeSettings, UpgradedMember, start_agent,
+    MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember, start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! `programs` of the agent's file ─► Program: checked, hashed, tried ─► ProgramPlan
-//! record on the disk ─► link ─► server by server, router by router: reload ─► proof ─┬─► all have it
+//! note on the disk ─► link ─► server by server, router by router: reload ─► proof ─┬─► all have it
 //!                                                                                    └─► link back ─► reload ─► proof
 //! ```
 //!
@@ -10,6 +10,7 @@
 //! one that runs. Which program a host has is read from the link and from `/proc`, never from a note alone: the agent may have been
 //! killed at any point. Nothing here hears a controller, nor waits for a confirmation.
 
+mod act;
 mod connects;
 mod link;
 mod processes;
@@ -31,13 +32,12 @@ use super::state::AgentStore;
 use crate::service::SayLine;
 use crate::service::turn::answer_digest;
 use crate::wire::PeerPlace;
+use act::UpgradeNotes;
 use link::ProgramLink;
 use processes::{Runs, ticks_now};
 use program::{KnownDigests, Program};
 use proof::{Proof, Wanted};
 
-/// The name of the record in the agent's folder.
-const RECORD: &str = "upgrade";
 /// Letters of a digest that are shown.
 const SHOWN_LEN: usize = 12;
 /// Interval of looks at processes.
@@ -80,18 +80,7 @@ pub(super) struct ProgramPlan {
     pub(super) facts: HostFacts,
     /// It is another one if the same version would do something else.
     pub(super) own: AnswerDigest,
-    record: UpgradeRecord,
-}
-
-/// Why a host does not have the program.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UpgradeFault {
-    /// It is as before.
-    #[error("{0}")]
-    Failed(String),
-    /// It is between the two, and what is tried next is to go back.
-    #[error("{0}")]
-    Stuck(String),
+    programs: TwoPrograms,
 }
 
 /// Which program a host has, by its link and its processes.
@@ -105,9 +94,9 @@ pub enum HostProgram {
     Between(String),
 }
 
-/// What is on the disk before anything is changed. Both programs stay where they are.
+/// The programs of a change. Both stay where they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct UpgradeRecord {
+struct TwoPrograms {
     before: ProgramId,
     after: ProgramId,
     /// Clock ticks since the start of the system: what was started since then was started by the change.
@@ -124,7 +113,7 @@ struct ProgramId {
 /// Changes the program of a host.
 pub struct HostUpgrade {
     settings: UpgradeSettings,
-    store: AgentStore,
+    notes: UpgradeNotes,
     digests: KnownDigests,
     say: SayLine,
 }
@@ -132,7 +121,7 @@ pub struct HostUpgrade {
 impl HostUpgrade {
     /// With these settings, in the state of the agent.
     pub(super) fn new(settings: UpgradeSettings, store: AgentStore, say: SayLine) -> HostUpgrade {
-        HostUpgrade { settings, store, digests: KnownDigests::default(), say }
+        HostUpgrade { settings, notes: UpgradeNotes::new(store), digests: KnownDigests::default(), say }
     }
 
     /// The same with a folder of its own: for tests, which have no agent.
@@ -195,80 +184,55 @@ impl HostUpgrade {
             ..HostPlan::default()
         };
         let own = answer_digest(format!("{form}{names}{paths}").as_bytes());
-        let record = UpgradeRecord { before, after, since: ticks_now() };
-        Ok(ProgramPlan { plan, facts: program::host_facts(), own, record })
+        let programs = TwoPrograms { before, after, since: ticks_now() };
+        Ok(ProgramPlan { plan, facts: program::host_facts(), own, programs })
     }
 
     fn id(&mut self, program: &Program) -> Result<ProgramId, String> {
         Ok(ProgramId { path: program.path.clone(), digest: self.digests.of(&program.file, &program.path)? })
     }
 
-    /// The digest by which a version is applied. For tests, which have no controller.
-    ///
-    /// # Errors
-    /// As for a plan.
-    pub fn planned(&mut self, version: &str) -> Result<AnswerDigest, String> {
-        self.plan(version).map(|plan| plan.own)
-    }
-
-    /// Has every server and router of the host take the version, one after the other, if that is what was planned. If one does not
-    /// prove to have it, all go back.
-    ///
-    /// # Errors
-    /// Why the host does not have it, and whether it is as before.
-    pub fn apply(&mut self, version: &str, own: &AnswerDigest) -> Result<(), UpgradeFault> {
-        let failed = UpgradeFault::Failed;
-        let planned = self.plan(version).map_err(failed)?;
-        if planned.own != *own {
-            let why = "the host would change something else now than what was planned";
-            return Err(failed(why.to_owned()));
-        }
-        let record = planned.record;
-        let link = ProgramLink::new(&self.settings.link).map_err(failed)?;
-        // Whatever is changed can be taken back without a byte of the disk.
-        let kept = self.store.keep(RECORD, &record).map_err(|error| error.to_string());
-        kept.and_then(|()| link.prepare_way_back()).map_err(failed)?;
-        let pointed = link.point_to(&record.after.path);
-        let taken = pointed.and_then(|()| self.take(&record.after, &record.before, true));
-        let Err(why) = taken else { return Ok(()) };
-        (self.say)(LogLevel::Error, &format!("version {version}: {why}; going back"));
-        match self.go_back(&record) {
-            Ok(()) => Err(failed(why)),
-            Err(stuck) => Err(UpgradeFault::Stuck(format!("{why}; and going back: {stuck}"))),
-        }
-    }
-
-    /// Has the host as it was before the last change. Does nothing if it is.
-    ///
-    /// # Errors
-    /// Why it is not.
-    pub fn back(&mut self) -> Result<(), String> {
-        let Some(record) = self.record()? else { return Ok(()) };
-        self.go_back(&record)
-    }
-
-    fn go_back(&mut self, record: &UpgradeRecord) -> Result<(), String> {
+    /// Has every server and router of the host take the program after the change, one after the other. If one does not prove to have it, all
+    /// go back.
+    fn go(&mut self, programs: &TwoPrograms) -> Result<(), String> {
         let link = ProgramLink::new(&self.settings.link)?;
-        link.point_back_to(&record.before.path)?;
-        self.end_strays(record);
-        let taken = self.take(&record.before, &record.after, false);
-        self.end_strays(record);
+        // Whatever is changed can be taken back without a byte of the disk.
+        link.prepare_way_back()?;
+        let pointed = link.point_to(&programs.after.path);
+        let taken = pointed.and_then(|()| self.take(&programs.after, &programs.before, true));
+        let Err(why) = taken else { return Ok(()) };
+        (self.say)(
+            LogLevel::Error,
+            &format!("the program {}: {why}; going back", programs.after.path.display()),
+        );
+        match self.go_back(programs) {
+            Ok(()) => Err(why),
+            Err(stuck) => Err(format!("{why}; and going back: {stuck}")),
+        }
+    }
+
+    fn go_back(&mut self, programs: &TwoPrograms) -> Result<(), String> {
+        let link = ProgramLink::new(&self.settings.link)?;
+        link.point_back_to(&programs.before.path)?;
+        self.end_strays(programs);
+        let taken = self.take(&programs.before, &programs.after, false);
+        self.end_strays(programs);
         taken
     }
 
     /// Waits for processes of the program that did not get into force, and ends those that hang: they might take over later. One that is
     /// taking over just now is left to it, since nobody but it has the items for a moment.
-    fn end_strays(&self, record: &UpgradeRecord) {
+    fn end_strays(&self, programs: &TwoPrograms) {
         let (watch, within) = (Stopwatch::start(), self.settings.within);
         // Each is old enough by then.
         while watch.passed() <= within + LOOK_EVERY {
             let serving: Vec<u32> = self.settings.members.iter().flat_map(proof::serving).collect();
-            let strays = processes::strays(&record.after.path, record.since, &serving);
+            let strays = processes::strays(&programs.after.path, programs.since, &serving);
             if strays.is_empty() {
                 return;
             }
             for stray in strays.into_iter().filter(|stray| stray.age() > within) {
-                let program = record.after.path.display();
+                let program = programs.after.path.display();
                 let line = format!("ended process {} of {program}, which serves nobody", stray.pid);
                 if stray.end() {
                     (self.say)(LogLevel::Warning, &line);
@@ -307,23 +271,16 @@ impl HostUpgrade {
         }
     }
 
-    fn record(&self) -> Result<Option<UpgradeRecord>, String> {
-        self.store.load(RECORD).map_err(|error| error.to_string())
-    }
-
     /// Which program the host has.
-    ///
-    /// # Errors
-    /// If the record or the link cannot be read.
-    pub fn program(&mut self) -> Result<HostProgram, String> {
-        let Some(record) = self.record()? else { return Ok(HostProgram::Before) };
+    fn program(&mut self, programs: &TwoPrograms) -> Result<HostProgram, String> {
         let target = ProgramLink::new(&self.settings.link)?.target()?;
-        let (mut old, mut new, mut why) = (target == record.before.path, target == record.after.path, None);
+        let (mut old, mut new, mut why) =
+            (target == programs.before.path, target == programs.after.path, None);
         for member in &self.settings.members {
             match self.digests.running(member) {
                 Ok(Runs { digest, .. }) => {
-                    old &= digest == record.before.digest;
-                    new &= digest == record.after.digest;
+                    old &= digest == programs.before.digest;
+                    new &= digest == programs.after.digest;
                 }
                 // What starts it next starts what the link points to.
                 Err(error) => why = Some(error),

@@ -83,6 +83,12 @@ impl HostAct {
         }
     }
 
+    /// What the host would do when it was asked.
+    pub fn own(&self) -> &AnswerDigest {
+        let (HostAct::Tune { own, .. } | HostAct::Upgrade { own, .. }) = self;
+        own
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ActKind {
         match self {
