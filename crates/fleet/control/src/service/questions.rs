@@ -12,7 +12,7 @@
 //! POST /v1/join    {token, role, zone, id, request}                 a first certificate
 //! POST /v1/renew   {request}                                        the next one
 //! GET  /v1/tune/check?hosts=SCOPE                                 what the tuner has found on the hosts of a scope
-//! POST /v1/tune/ask   {hosts, check | profile | strategy}           they look again, or plan: the question's name
+//! POST /v1/tune/ask   {hosts, check | profile | strategy | version} they look again, or plan: the question's name
 //! GET  /v1/tune/ask?id=ID                                         how many have answered
 //! GET  /v1/tune/plan?id=ID                                        what they have planned
 //! POST /v1/tune/apply {id, settings, …[, plan, why]}              the change that would be made of these plans; with `plan`, begun
@@ -367,6 +367,8 @@ struct TuneAskBody {
     profile: Option<String>,
     #[serde(default)]
     strategy: Option<String>,
+    #[serde(default)]
+    version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -623,18 +625,24 @@ fn hosts(scope: &str) -> Result<HostScope, QuestionFault> {
 }
 
 fn tune_ask(asked: TuneAskBody) -> Result<ControlQuestion, QuestionFault> {
-    let TuneAskBody { hosts: scope, check, profile, strategy } = asked;
+    let TuneAskBody { hosts: scope, check, profile, strategy, version } = asked;
     let plan = profile.map(PlanWish::Profile).into_iter().chain(strategy.map(PlanWish::Strategy));
+    let plan = plan.chain(version.map(PlanWish::Version));
     let whats: Vec<TuneWhat> = plan.map(TuneWhat::Plan).chain(check.then_some(TuneWhat::Check)).collect();
     let [what] = &whats[..] else {
-        return Err(bad(format!("expected one of check, profile and strategy, found {}", whats.len())));
+        let expected = "expected one of check, profile, strategy and version";
+        return Err(bad(format!("{expected}, found {}", whats.len())));
     };
     if let TuneWhat::Plan(wish) = what
         && !wish.is_well_named()
     {
         let (kind, name) = wish.words();
         let found: String = name.chars().take(50).collect();
-        return Err(bad(format!("expected a {kind} of small letters, digits and '-', found {found:?}")));
+        let letters = match wish {
+            PlanWish::Version(_) => "letters, digits and '-._+~', not with '.' or '-' first",
+            PlanWish::Profile(_) | PlanWish::Strategy(_) => "small letters, digits and '-'",
+        };
+        return Err(bad(format!("expected a {kind} of {letters}, found {found:?}")));
     }
     Ok(ControlQuestion::TuneAsk { scope: hosts(&scope)?, what: what.clone() })
 }

@@ -65,13 +65,35 @@ pub enum HostAct {
         /// What the host would do when it was asked. It does nothing if it would do something else now.
         own: AnswerDigest,
     },
+    /// The program of its servers and routers is another one, which they take over from the present one.
+    Upgrade {
+        /// The name of the version, as the agent's file has it in the paths of programs.
+        version: String,
+        /// What the host would do when it was asked. It does nothing if it would do something else now.
+        own: AnswerDigest,
+    },
 }
 
 impl HostAct {
+    /// What carries out a plan that a host has made for a wish.
+    pub fn of(wish: PlanWish, own: AnswerDigest) -> HostAct {
+        match wish {
+            PlanWish::Version(version) => HostAct::Upgrade { version, own },
+            PlanWish::Profile(_) | PlanWish::Strategy(_) => HostAct::Tune { wish, own },
+        }
+    }
+
+    /// What the host would do when it was asked.
+    pub fn own(&self) -> &AnswerDigest {
+        let (HostAct::Tune { own, .. } | HostAct::Upgrade { own, .. }) = self;
+        own
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ActKind {
         match self {
             HostAct::Tune { .. } => ActKind::Tune,
+            HostAct::Upgrade { .. } => ActKind::Upgrade,
         }
     }
 }
