@@ -46,25 +46,17 @@ pub(crate) struct ChangeRecord {
 
 /// What is done to the hosts of a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ChangeAct {
-    /// Settings.
-    Tune {
-        /// What was planned.
-        wish: PlanWish,
-        /// What each host would do, as it was shown.
-        own: BTreeMap<HostId, AnswerDigest>,
-    },
+pub(crate) struct ChangeAct {
+    /// What was planned.
+    pub wish: PlanWish,
+    /// What each host would do, as it was shown.
+    pub own: BTreeMap<HostId, AnswerDigest>,
 }
 
 impl ChangeAct {
     /// What is done to one host.
     pub(crate) fn of_host(&self, host: &HostId) -> Option<HostAct> {
-        match self {
-            ChangeAct::Tune { wish, own } => {
-                Some(HostAct::Tune { wish: wish.clone(), own: own.get(host)?.clone() })
-            }
-        }
+        Some(HostAct::of(self.wish.clone(), self.own.get(host)?.clone()))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::controller::acting::tuning::unknown;
 use crate::controller::answers::changes::{ChangeSeen, change_document, history_document, shown_document};
 use crate::controller::answers::replies::{document, refusal, register_away};
 use crate::controller::audit_trail::AuditAct;
-use crate::controller::changes::draft::{DraftedChange, settings_of, tuning_draft};
+use crate::controller::changes::draft::{DraftedChange, change_draft, settings_of};
 use crate::controller::changes::{HostsNow, OpenChange};
 use crate::decisions::changes::{CHANGES_OPEN_MAX, ChangeEnd, ChangeRecord, ChangeRow, RECORD_LEN_MAX};
 use crate::register::RegisterError;
@@ -289,7 +289,7 @@ impl Controller {
         let settings = settings_of(&policy, &wanted.terms.settings).map_err(|error| refusal(422, &error))?;
         let places = self.host_places();
         let asked = self.answers_of(open, &places);
-        tuning_draft(&asked, &self.agents, (wish, settings), &wanted.terms)
+        change_draft(&asked, &self.agents, (wish, settings), &wanted.terms)
             .map_err(|error| refusal(422, &error))
     }
 

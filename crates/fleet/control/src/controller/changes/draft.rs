@@ -48,11 +48,11 @@ pub(crate) fn settings_of(policy: &WaveSettings, given: &Map<String, Value>) -> 
     Ok(settings)
 }
 
-/// The draft of a tuning.
+/// The draft of a tuning or an upgrade.
 ///
 /// # Errors
 /// If a kind of hosts is accepted that there is not.
-pub(crate) fn tuning_draft(
+pub(crate) fn change_draft(
     asked: &AskedHosts<'_>,
     agents: &Agents,
     (wish, settings): (&PlanWish, WaveSettings),
@@ -61,7 +61,7 @@ pub(crate) fn tuning_draft(
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
     for (place, answer) in asked {
         let report = agents.get(&place.host).map(|record| record.report());
-        match planned(place, answer, report) {
+        match planned(place, answer, report, wish.act_kind()) {
             Ok((host, digest)) => {
                 own.insert(host.host.clone(), digest);
                 hosts.push(host);
@@ -71,17 +71,19 @@ pub(crate) fn tuning_draft(
     }
     let kinds = ChangePlan::kinds_of(&hosts);
     let (kind, name) = wish.words();
+    let is_upgrade = wish.act_kind() == ActKind::Upgrade;
     let draft = ChangeDraft {
         number: ChangeNumber(0),
-        what: format!("tune with the {kind} {name}"),
+        what: if is_upgrade { format!("upgrade to {name}") } else { format!("tune with the {kind} {name}") },
         accepted: accepted(&kinds, &terms.accept)?,
         hosts,
         promised: terms.promised.clone(),
-        restarts: false,
-        takes_turns: true,
+        // A process that is replaced again and again is no measurement.
+        restarts: is_upgrade,
+        takes_turns: !is_upgrade,
         settings,
     };
-    let act = ChangeAct::Tune { wish: wish.clone(), own };
+    let act = ChangeAct { wish: wish.clone(), own };
     let objective = terms.objective.clone();
     let text = serde_json::to_vec(&(&draft, &act, &objective)).expect("it has names, texts and numbers");
     Ok(DraftedChange { draft, act, objective, left, digest: answer_digest(&text) })
@@ -92,6 +94,7 @@ fn planned(
     place: &HostPlace,
     answer: &HostAnswer<HeardAnswer<'_>>,
     report: Option<&TurnReport>,
+    kind: ActKind,
 ) -> Result<(PlannedHost, AnswerDigest), String> {
     let answer = match answer {
         HostAnswer::Given(answer) => answer,
@@ -105,8 +108,9 @@ fn planned(
     }
     match &report.changes {
         None => return Err("its agent is of an older version, which changes nothing".to_owned()),
-        Some(changes) if !changes.allowed.contains(&ActKind::Tune) => {
-            return Err("its agent's file does not allow it ([tune] apply)".to_owned());
+        Some(changes) if !changes.allowed.contains(&kind) => {
+            let table = if kind == ActKind::Upgrade { "[upgrade]" } else { "[tune] apply" };
+            return Err(format!("its agent's file does not allow it, or it does not run as root ({table})"));
         }
         Some(_) => {}
     }
@@ -184,7 +188,7 @@ impl ShownChanges {
 }
 
 fn rows(drafted: &DraftedChange) -> BTreeMap<HostId, String> {
-    let ChangeAct::Tune { own, .. } = &drafted.act;
+    let own = &drafted.act.own;
     let row = |host: &PlannedHost| {
         let json = serde_json::to_string(&(host, own.get(&host.host))).expect("it has names");
         (host.host.clone(), json)
