@@ -1,6 +1,6 @@
 //! `control tune`: what the tuner finds on the hosts of a fleet, what it would change, and changes by canaries and waves.
 
-mod changes;
+pub(super) mod changes;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -122,7 +122,7 @@ fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
 }
 
 /// What has come of a question.
-enum Asked {
+pub(super) enum Asked {
     /// Hosts have answered, or the time is over.
     Answered(String),
     /// The controller says no, which was shown.
@@ -130,7 +130,7 @@ enum Asked {
 }
 
 /// Asks hosts, and waits until none is waited for or the time is over.
-fn ask(place: &Place, body: &Value, wait_s: u64) -> Result<Asked, Failure> {
+pub(super) fn ask(place: &Place, body: &Value, wait_s: u64) -> Result<Asked, Failure> {
     let asked = place.ask(|client, within| client.post("/v1/tune/ask", body, within))?;
     let Some(id) = asked.json.get("id").and_then(Value::as_str).filter(|_| asked.is_ok()) else {
         return place.show(&asked).map(Asked::Refused);

@@ -18,7 +18,7 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Arguments of `apply`.
 #[derive(Clone, Debug, Args)]
-pub(super) struct ApplyArguments {
+pub(in crate::control) struct ApplyArguments {
     /// Which hosts: all, or host=, zone=, cluster= and class= with names between commas, such as cluster=web,zone=a,b
     #[arg(long, value_name = "SCOPE", required_unless_present = "id")]
     hosts: Option<String>,
@@ -54,6 +54,51 @@ pub(super) struct ApplyArguments {
     follow: bool,
     #[command(flatten)]
     change: Change,
+}
+
+/// What `control upgrade` applies by: the terms of a change without what is planned.
+#[derive(Clone, Debug, Args)]
+pub(in crate::control) struct UpgradeTerms {
+    /// A kind of hosts that cannot be judged is changed all the same; `all` for each of them
+    #[arg(long, value_name = "KIND")]
+    accept: Vec<String>,
+    /// What happens when it is halted by a signal; without it, as the policy says
+    #[arg(long, value_name = "WHAT", value_enum)]
+    on_halt: Option<OnHalt>,
+    /// Another value for a setting of the waves than the policy has, such as look_ms=60000 or shares=[1,10]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, Value)>,
+    /// A query of Prometheus, such as 'histogram_quantile(…) < 0.005': missed three times in a row, it halts the upgrade
+    #[arg(long, value_name = "QUERY")]
+    objective: Option<String>,
+    /// With --apply: say where it is until it is over
+    #[arg(long, requires = "apply")]
+    follow: bool,
+    #[command(flatten)]
+    pub(in crate::control) change: Change,
+}
+
+impl UpgradeTerms {
+    /// What applies the plans of a question.
+    pub(in crate::control) fn of(&self, id: String, wait: u64) -> ApplyArguments {
+        let UpgradeTerms { accept, on_halt, set, objective, follow, change } = self.clone();
+        let (hosts, profile, strategy, promise) = (None, None, None, Vec::new());
+        let id = Some(id);
+        ApplyArguments {
+            hosts,
+            profile,
+            strategy,
+            id,
+            wait,
+            promise,
+            accept,
+            on_halt,
+            set,
+            objective,
+            follow,
+            change,
+        }
+    }
 }
 
 /// A figure of hosts.
@@ -117,7 +162,7 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// Shows the change that would be made; with `--apply`, begins it.
-pub(super) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
+pub(in crate::control) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
     let place = &job.change.place;
     let id = match &job.id {
         Some(id) => id.clone(),

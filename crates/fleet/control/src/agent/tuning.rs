@@ -195,7 +195,10 @@ impl DeskState {
     fn refuse(&mut self, settings: &TuneSettings, is_upgraded: bool) {
         let is_root = rustix::process::geteuid().is_root();
         let refusal = |ask: &TuneAsk| match (&ask.what, settings.plan, is_root) {
-            (TuneWhat::Plan(PlanWish::Version(_)), _, _) => (!is_upgraded).then_some(TuneAnswer::NotAllowed),
+            (TuneWhat::Plan(PlanWish::Version(_)), _, _) => (!is_upgraded).then(|| TuneAnswer::Failed {
+                why: "the agent's file does not allow it: [upgrade] is not there".to_owned(),
+                age_s: 0,
+            }),
             (TuneWhat::Plan(_), false, _) => Some(TuneAnswer::NotAllowed),
             (TuneWhat::Plan(_), true, false) => Some(TuneAnswer::NotRoot),
             (TuneWhat::Plan(_), true, true) | (TuneWhat::Check, _, _) => None,

@@ -55,10 +55,17 @@ pub(crate) fn settings_of(policy: &WaveSettings, given: &Map<String, Value>) -> 
 pub(crate) fn change_draft(
     asked: &AskedHosts<'_>,
     agents: &Agents,
-    (wish, settings): (&PlanWish, WaveSettings),
+    (wish, mut settings): (&PlanWish, WaveSettings),
     terms: &ChangeTerms,
 ) -> Result<DraftedChange, String> {
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
+    if wish.act_kind() == ActKind::Upgrade {
+        one_program(asked)?;
+        // One host that could not have it is one too many, unless a person says otherwise.
+        if !terms.settings.contains_key("troubled_max") {
+            settings.troubled_max = 0;
+        }
+    }
     for (place, answer) in asked {
         let report = agents.get(&place.host).map(|record| record.report());
         match planned(place, answer, report, wish.act_kind()) {
@@ -135,6 +142,24 @@ fn planned(
         clusters: place.clusters.clone(),
     };
     Ok((host, own.clone()))
+}
+
+/// Refuses a version that is not the same program on all hosts of an architecture.
+fn one_program(asked: &AskedHosts<'_>) -> Result<(), String> {
+    let mut programs: BTreeMap<&str, (&str, &HostId)> = BTreeMap::new();
+    for (place, answer) in asked {
+        let HostAnswer::Given(HeardAnswer { body: TuneBody::Plan(plan), .. }) = answer else { continue };
+        for line in plan.steps.iter().flat_map(|step| &step.lines) {
+            let (program, first) = programs.entry(&line.setting).or_insert((&line.wanted, &place.host));
+            if *program != line.wanted {
+                return Err(format!(
+                    "{}: {first} has {program}, and {} has {}; one version has to be the same program on all hosts",
+                    line.setting, place.host, line.wanted
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What a person types to accept a kind.
