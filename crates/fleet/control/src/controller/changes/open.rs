@@ -26,6 +26,8 @@ pub(crate) struct OpenChange {
     waiting: Option<(u64, Now)>,
     /// When the last point was of each host that is counted.
     counted: BTreeMap<HostId, u32>,
+    /// Hosts whose agents are heard and say nothing of it, and since when.
+    wordless: BTreeMap<HostId, Now>,
     /// Scopes that the guard has frozen, and that it was told of.
     guarded: BTreeSet<String>,
     clusters: BTreeSet<ClusterName>,
@@ -49,6 +51,7 @@ impl OpenChange {
         let said = change.state().word();
         let (waiting, counted, guarded) = (None, BTreeMap::new(), BTreeSet::new());
         OpenChange {
+            wordless: BTreeMap::new(),
             act,
             objective,
             change,
@@ -153,11 +156,7 @@ impl OpenChange {
         if !self.plan().has(host) {
             return;
         }
-        let event = match report.changes.as_ref().and_then(|changes| self.word(host, changes)) {
-            Some(word) => ChangeEvent::Said { host: host.clone(), word },
-            // Its agent has forgotten what it was told, or is an older one now: how the host is is not known.
-            None => ChangeEvent::Silent { host: host.clone(), since: now },
-        };
+        let event = self.event_of(host, report.changes.as_ref(), now);
         self.change.note(event, now);
         let after = self.counted.get(host).copied();
         if let Some((at_s, figures)) = host_figures(report, book, after) {
@@ -166,11 +165,28 @@ impl OpenChange {
         }
     }
 
-    /// What a host says of this change. One that the register has not told of it is as before, as long as its agent can say otherwise.
-    fn word(&self, host: &HostId, changes: &ChangesReport) -> Option<HostWord> {
+    /// What a host says of this change. One that the register has not told of it is as before, as long as its agent could say otherwise.
+    fn event_of(&mut self, host: &HostId, changes: Option<&ChangesReport>, now: Now) -> ChangeEvent {
         let number = self.plan().number;
-        let said = changes.words.iter().find(|word| word.change == number).map(|word| word.word.clone());
-        said.or_else(|| self.change.order(host).is_none().then_some(HostWord::AsBefore))
+        let said = changes.and_then(|changes| changes.words.iter().find(|word| word.change == number));
+        let is_told = self.change.order(host).is_some();
+        let host = host.clone();
+        match said {
+            Some(said) => {
+                self.wordless.remove(&host);
+                return ChangeEvent::Said { host, word: said.word.clone() };
+            }
+            None if !is_told && changes.is_some() => {
+                return ChangeEvent::Said { host, word: HostWord::AsBefore };
+            }
+            None => {}
+        }
+        // The order is on its way to it, or its agent is an older one now.
+        let since = *self.wordless.entry(host.clone()).or_insert(now);
+        match since.ms() + self.plan().settings.confirm_ms <= now.ms() {
+            true => ChangeEvent::Silent { host, since },
+            false => ChangeEvent::Wordless { host },
+        }
     }
 
     /// Takes what is so of all of its hosts.
