@@ -32,6 +32,8 @@ pub(crate) struct OpenChange {
     guarded: BTreeSet<String>,
     clusters: BTreeSet<ClusterName>,
     zones: BTreeSet<ZoneName>,
+    /// Most of its hosts are heard here. A controller that is cut off would take them for silent, and halt the change.
+    hears_most: bool,
     /// The state that people were told of.
     said: &'static str,
     /// The decision that the audit log was told of.
@@ -52,6 +54,7 @@ impl OpenChange {
         let (waiting, counted, guarded) = (None, BTreeMap::new(), BTreeSet::new());
         OpenChange {
             wordless: BTreeMap::new(),
+            hears_most: false,
             act,
             objective,
             change,
@@ -101,6 +104,11 @@ impl OpenChange {
     pub(crate) fn begin_recording(&mut self) -> bool {
         let version = self.waiting.map_or(0, |(version, _)| version);
         self.said != self.change.state().word() && std::mem::replace(&mut self.recorded, version) != version
+    }
+
+    /// Most of its hosts are heard here: otherwise nothing is decided here but what a person wants.
+    pub(crate) fn hears_most(&self) -> bool {
+        self.hears_most
     }
 
     /// Since when a decision waits for the register.
@@ -191,6 +199,13 @@ impl OpenChange {
 
     /// Takes what is so of all of its hosts.
     pub(super) fn look(&mut self, hosts: &HostsNow<'_>, now: Now) {
+        let heard = self
+            .plan()
+            .hosts
+            .iter()
+            .filter(|planned| hosts.is_heard(&planned.host) || hosts.has_left(&planned.host))
+            .count();
+        self.hears_most = heard * 2 > self.plan().hosts.len();
         let mut events = Vec::new();
         for planned in &self.plan().hosts {
             let host = planned.host.clone();
