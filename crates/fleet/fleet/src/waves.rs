@@ -101,6 +101,7 @@ impl FleetChange {
         let hosts = &mut self.hosts;
         let is_news = match event {
             ChangeEvent::Said { host, word } => place(&host).is_some_and(|place| hosts.say(place, word)),
+            ChangeEvent::Wordless { host } => place(&host).is_some_and(|place| hosts.say_nothing(place)),
             ChangeEvent::Measured { host, figures } => {
                 if let (Some(place), Some(_)) = (place(&host), self.settled_since) {
                     hosts.measure(place, &figures);

@@ -114,7 +114,8 @@ impl FleetChanges {
             return false;
         }
         self.act_at = Now::at_ms(now.ms() + ACT_EVERY_MS);
-        self.open.values_mut().for_each(|open| open.on(ChangeEvent::Tick, now));
+        let decided = self.open.values_mut().filter(|open| open.hears_most());
+        decided.for_each(|open| open.on(ChangeEvent::Tick, now));
         true
     }
 }

@@ -96,7 +96,10 @@ impl Controller {
         for number in self.tuning.changes.numbers() {
             let Some(open) = self.tuning.changes.get(number) else { continue };
             let is_due = open.waits_since().is_some_and(|since| since.ms() + waits_ms <= self.now.ms());
-            if is_due && let Err(error) = self.write_unasked(number) {
+            if is_due
+                && open.hears_most()
+                && let Err(error) = self.write_unasked(number)
+            {
                 self.log.add(format!("change {number} waits for the register: {}", in_full(&error)));
                 self.tuning.changes.act_after(Now::at_ms(self.now.ms() + RETRY_MS));
             }
@@ -309,7 +312,12 @@ impl Controller {
         };
         let Some(row) = list.row(number) else { return unknown_change(number) };
         if let Some(open) = self.tuning.changes.get(number) {
-            return change_document(&ChangeSeen { row, change: open.change(), objective: open.objective() });
+            return change_document(&ChangeSeen {
+                row,
+                change: open.change(),
+                objective: open.objective(),
+                is_deaf: !open.hears_most(),
+            });
         }
         let known = self
             .register
@@ -318,7 +326,12 @@ impl Controller {
         match known {
             Ok((ChangeRecord { plan, objective, .. }, progress)) => {
                 let change = FleetChange::resume(plan, progress, self.now);
-                change_document(&ChangeSeen { row, change: &change, objective: objective.as_deref() })
+                change_document(&ChangeSeen {
+                    row,
+                    change: &change,
+                    objective: objective.as_deref(),
+                    is_deaf: false,
+                })
             }
             Err(error) => register_away(&error),
         }

@@ -81,6 +81,8 @@ pub(crate) struct ChangeSeen<'c> {
     pub(crate) row: &'c ChangeRow,
     pub(crate) change: &'c FleetChange,
     pub(crate) objective: Option<&'c str>,
+    /// This controller hears too few of its hosts to decide.
+    pub(crate) is_deaf: bool,
 }
 
 /// How many hosts of a change are how.
@@ -136,6 +138,9 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         writeln!(text, "change {}: {} on {}", row.number, row.what, counted(row.hosts, "host"))?;
         writeln!(text, "begun by {}: {}", row.who, row.why)?;
         write_state(&mut text, &state)?;
+        if seen.is_deaf {
+            writeln!(text, "this controller decides nothing of it: it hears half of the hosts or fewer")?;
+        }
         if row.end.is_none() {
             writeln!(
                 text,
@@ -165,7 +170,7 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
     };
     let json = json!({
         "number": row.number, "what": row.what, "who": row.who, "why": row.why, "unix_s": row.unix_s, "end": row.end,
-        "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(),
+        "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(), "is_deaf": seen.is_deaf,
         "hosts": row.hosts, "counts": row.end.is_none().then(|| counts_json(counts)),
         "looks": change.looks().iter().map(looks).collect::<Vec<_>>(), "objective": seen.objective,
         "left_out": left.iter().map(|(host, why)| json!({"host": host, "why": why.to_string()})).collect::<Vec<_>>(),

@@ -52,6 +52,11 @@ impl<'c> HostsNow<'c> {
         self.gone.contains(host) && self.agents.get(host).is_none()
     }
 
+    /// Its agent is heard.
+    pub(super) fn is_heard(&self, host: &HostId) -> bool {
+        self.agents.get(host).is_some_and(|record| !record.is_silent())
+    }
+
     /// Since when its agent is not heard; none of one that is, and of one that was never heard here.
     pub(super) fn silent_since(&self, host: &HostId) -> Option<Now> {
         let record = self.agents.get(host)?;

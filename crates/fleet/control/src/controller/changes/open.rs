@@ -26,10 +26,14 @@ pub(crate) struct OpenChange {
     waiting: Option<(u64, Now)>,
     /// When the last point was of each host that is counted.
     counted: BTreeMap<HostId, u32>,
+    /// Hosts whose agents are heard and say nothing of it, and since when.
+    wordless: BTreeMap<HostId, Now>,
     /// Scopes that the guard has frozen, and that it was told of.
     guarded: BTreeSet<String>,
     clusters: BTreeSet<ClusterName>,
     zones: BTreeSet<ZoneName>,
+    /// Most of its hosts are heard here. A controller that is cut off would take them for silent, and halt the change.
+    hears_most: bool,
     /// The state that people were told of.
     said: &'static str,
     /// The decision that the audit log was told of.
@@ -49,6 +53,8 @@ impl OpenChange {
         let said = change.state().word();
         let (waiting, counted, guarded) = (None, BTreeMap::new(), BTreeSet::new());
         OpenChange {
+            wordless: BTreeMap::new(),
+            hears_most: false,
             act,
             objective,
             change,
@@ -98,6 +104,11 @@ impl OpenChange {
     pub(crate) fn begin_recording(&mut self) -> bool {
         let version = self.waiting.map_or(0, |(version, _)| version);
         self.said != self.change.state().word() && std::mem::replace(&mut self.recorded, version) != version
+    }
+
+    /// Most of its hosts are heard here: otherwise nothing is decided here but what a person wants.
+    pub(crate) fn hears_most(&self) -> bool {
+        self.hears_most
     }
 
     /// Since when a decision waits for the register.
@@ -153,11 +164,7 @@ impl OpenChange {
         if !self.plan().has(host) {
             return;
         }
-        let event = match report.changes.as_ref().and_then(|changes| self.word(host, changes)) {
-            Some(word) => ChangeEvent::Said { host: host.clone(), word },
-            // Its agent has forgotten what it was told, or is an older one now: how the host is is not known.
-            None => ChangeEvent::Silent { host: host.clone(), since: now },
-        };
+        let event = self.event_of(host, report.changes.as_ref(), now);
         self.change.note(event, now);
         let after = self.counted.get(host).copied();
         if let Some((at_s, figures)) = host_figures(report, book, after) {
@@ -166,15 +173,39 @@ impl OpenChange {
         }
     }
 
-    /// What a host says of this change. One that the register has not told of it is as before, as long as its agent can say otherwise.
-    fn word(&self, host: &HostId, changes: &ChangesReport) -> Option<HostWord> {
+    /// What a host says of this change. One that the register has not told of it is as before, as long as its agent could say otherwise.
+    fn event_of(&mut self, host: &HostId, changes: Option<&ChangesReport>, now: Now) -> ChangeEvent {
         let number = self.plan().number;
-        let said = changes.words.iter().find(|word| word.change == number).map(|word| word.word.clone());
-        said.or_else(|| self.change.order(host).is_none().then_some(HostWord::AsBefore))
+        let said = changes.and_then(|changes| changes.words.iter().find(|word| word.change == number));
+        let is_told = self.change.order(host).is_some();
+        let host = host.clone();
+        match said {
+            Some(said) => {
+                self.wordless.remove(&host);
+                return ChangeEvent::Said { host, word: said.word.clone() };
+            }
+            None if !is_told && changes.is_some() => {
+                return ChangeEvent::Said { host, word: HostWord::AsBefore };
+            }
+            None => {}
+        }
+        // The order is on its way to it, or its agent is an older one now.
+        let since = *self.wordless.entry(host.clone()).or_insert(now);
+        match since.ms() + self.plan().settings.confirm_ms <= now.ms() {
+            true => ChangeEvent::Silent { host, since },
+            false => ChangeEvent::Wordless { host },
+        }
     }
 
     /// Takes what is so of all of its hosts.
     pub(super) fn look(&mut self, hosts: &HostsNow<'_>, now: Now) {
+        let heard = self
+            .plan()
+            .hosts
+            .iter()
+            .filter(|planned| hosts.is_heard(&planned.host) || hosts.has_left(&planned.host))
+            .count();
+        self.hears_most = heard * 2 > self.plan().hosts.len();
         let mut events = Vec::new();
         for planned in &self.plan().hosts {
             let host = planned.host.clone();
