@@ -3,6 +3,9 @@
 //!
 //! Another version is a copy of the binary with other bytes at its end. `EVENKEEL_TEST_ROUNDS` sets how often the agent is killed.
 
+mod fleet;
+mod previous;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpStream;
@@ -36,6 +39,11 @@ struct Host {
 
 impl Host {
     fn begin(servers: usize) -> Host {
+        Host::of(&this_build(), servers)
+    }
+
+    /// With this program as the old one.
+    fn of(old: &[u8], servers: usize) -> Host {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("evenkeel-upgrade-{}-{number}", std::process::id()));
@@ -43,9 +51,8 @@ impl Host {
         fs::create_dir_all(folder.join("agent")).expect("a folder");
         fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("permissions");
         let host = Host { folder, ports: Vec::new() };
-        let binary = fs::read(ServerUnderTest::evenkeel(SocketDriver::Epoll).program).expect("the binary");
-        host.put("old", &[&*binary, b"old"].concat());
-        host.put("new", &[&*binary, b"new"].concat());
+        host.put("old", &[old, b"old"].concat());
+        host.put("new", &[&*this_build(), b"new"].concat());
         symlink(host.path("old"), host.path("current")).expect("a link");
         let mut host = host;
         for server in 0..servers {
@@ -154,6 +161,10 @@ impl Drop for Host {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+fn this_build() -> Vec<u8> {
+    fs::read(ServerUnderTest::evenkeel(SocketDriver::Epoll).program).expect("the binary")
 }
 
 fn read_pid(file: &Path) -> Option<u32> {

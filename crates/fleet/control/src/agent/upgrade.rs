@@ -227,7 +227,8 @@ impl HostUpgrade {
         // Each is old enough by then.
         while watch.passed() <= within + LOOK_EVERY {
             let serving: Vec<u32> = self.settings.members.iter().flat_map(proof::serving).collect();
-            let strays = processes::strays(&programs.after.path, programs.since, &serving);
+            let strays =
+                processes::strays(&programs.after.path, programs.since, &self.settings.link, &serving);
             if strays.is_empty() {
                 return;
             }
@@ -246,7 +247,8 @@ impl HostUpgrade {
     fn take(&mut self, wanted: &ProgramId, from: &ProgramId, is_strict: bool) -> Result<(), String> {
         let mut troubles = Vec::new();
         for member in &self.settings.members {
-            let wanted = Wanted { digest: &wanted.digest, within: self.settings.within, is_strict };
+            let (within, link) = (self.settings.within, &*self.settings.link);
+            let wanted = Wanted { digest: &wanted.digest, within, link, is_strict };
             match proof::take_over(member, &wanted, &mut self.digests) {
                 Ok(Proof::HasIt) => {}
                 Ok(Proof::Taken(figures)) => {

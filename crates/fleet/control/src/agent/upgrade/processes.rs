@@ -15,6 +15,9 @@ use crate::service::turn::ProcessReport;
 /// Verbs of processes that serve clients: another one of the same program is not ended.
 const SERVING: [&[u8]; 2] = [b"serve", b"route"];
 
+/// The variable that a reload has in its environment, with the path of the link.
+pub(super) const STARTED_BY: &str = "EVENKEEL_UPGRADE_LINK";
+
 /// A process and its program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Runs {
@@ -71,21 +74,35 @@ pub(super) fn ticks_now() -> u64 {
     ms * rustix::param::clock_ticks_per_second() / 1000
 }
 
-/// Processes of a program that were started since, serve clients by their command line, and are none of these.
-pub(super) fn strays(program: &Path, since: u64, serving: &[u32]) -> Vec<Process> {
+/// Processes of a program that a reload of this link has started since, that serve clients by their command line, and are none of these. Those
+/// of a unit are known by its control group, the others by their environment: somebody else may have started a server of his own meanwhile.
+pub(super) fn strays(program: &Path, since: u64, link: &Path, serving: &[u32]) -> Vec<Process> {
     let Ok(wanted) = fs::metadata(program) else { return Vec::new() };
     let is_program = |pid: u32| {
         let found = fs::metadata(format!("/proc/{pid}/exe"));
         found.is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
     };
+    let groups: Vec<String> = serving.iter().filter_map(|pid| group(*pid)).collect();
+    let (variable, own) = (format!("{STARTED_BY}={}", link.display()), group(std::process::id()));
+    let is_ours = |pid: u32| {
+        let group = group(pid).filter(|group| Some(group) != own.as_ref());
+        group.is_some_and(|group| groups.contains(&group))
+            || os::processes::has_in_environment(pid, &variable)
+    };
     // After a start of the system since then, nothing is left of what the change has started.
     let is_since = |process: &Process| since <= process.started && since <= ticks_now();
     let pids = os::processes::all().into_iter();
-    pids.filter(|pid| !serving.contains(pid) && *pid != std::process::id() && is_program(*pid))
+    pids.filter(|pid| !serving.contains(pid) && is_program(*pid) && is_ours(*pid))
         .filter(|pid| verb(*pid).is_some_and(|verb| SERVING.contains(&&*verb)))
         .filter_map(Process::of)
         .filter(is_since)
         .collect()
+}
+
+/// The control group of a process.
+fn group(pid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
 fn verb(pid: u32) -> Option<Vec<u8>> {

@@ -51,7 +51,7 @@ impl Program {
 
     /// What it says of itself: it starts on this host.
     pub(super) fn version(&self) -> Result<String, String> {
-        let said = run(&[self.path.as_os_str(), "--version".as_ref()], VERSION_WITHIN)
+        let said = run(&[self.path.as_os_str(), "--version".as_ref()], None, VERSION_WITHIN)
             .and_then(Ran::succeeded)
             .map_err(|why| format!("the program {} does not say its version: {why}", self.path.display()))?;
         let line = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned();

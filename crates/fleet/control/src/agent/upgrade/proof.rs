@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use fleet::figures::MemberTally;
@@ -10,7 +11,7 @@ use os::clock::{Stopwatch, pause};
 
 use super::UpgradedMember;
 use super::connects::{Connecting, Connects};
-use super::processes::{self, Process};
+use super::processes::{self, Process, STARTED_BY};
 use super::program::KnownDigests;
 use super::reload::{Ran, run};
 use super::shown;
@@ -30,6 +31,8 @@ const ITEMS_PERCENT_MIN: u64 = 99;
 pub(super) struct Wanted<'a> {
     pub(super) digest: &'a AnswerDigest,
     pub(super) within: Duration,
+    /// The link, by which what a reload has started is known.
+    pub(super) link: &'a Path,
     /// It fails if a connect was refused, or items are lost. On the way back it is enough to be there.
     pub(super) is_strict: bool,
 }
@@ -88,7 +91,8 @@ pub(super) fn take_over(
     }
     let connecting = Connecting::begin(&member.place)?;
     let words: Vec<&OsStr> = member.reload.iter().map(OsStr::new).collect();
-    let ran = run(&words, wanted.within).and_then(Ran::succeeded);
+    let ran =
+        run(&words, Some((STARTED_BY, wanted.link.as_os_str())), wanted.within).and_then(Ran::succeeded);
     // On the way back one that has ended may be started by its unit and not by a reload.
     let reloaded = match ran {
         Err(why) if wanted.is_strict => Err(format!("its reload: {why}")),

@@ -42,17 +42,23 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, with a variable in its environment, by which what it leaves behind is known.
 ///
 /// # Errors
 /// If it cannot be started, or has not ended in time; then it was ended, with those of its children that are in its group.
-pub(super) fn run(words: &[&OsStr], within: Duration) -> Result<Ran, String> {
+pub(super) fn run(
+    words: &[&OsStr],
+    variable: Option<(&str, &OsStr)>,
+    within: Duration,
+) -> Result<Ran, String> {
     let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let (program, rest) = words.split_first().ok_or("expected a command, found none")?;
     let mut command = Command::new(program);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // From `/`, so that nothing keeps the agent's folder busy.
     command.current_dir("/").process_group(0);
+    // What the agent's own parent has told it is not for servers.
+    command.envs(variable).env_remove("EVENKEEL_PARENT").env_remove("NOTIFY_SOCKET");
     unblock_in(&mut command);
     let mut child = command.spawn().map_err(|error| format!("start {shown}: {error}"))?;
     let (said, complaint) = (Heard::of(child.stdout.take()), Heard::of(child.stderr.take()));
@@ -120,7 +126,7 @@ mod tests {
     use super::*;
 
     fn shell(line: &str, within: Duration) -> Result<Vec<u8>, String> {
-        run(&["sh".as_ref(), "-c".as_ref(), line.as_ref()], within).and_then(Ran::succeeded)
+        run(&["sh".as_ref(), "-c".as_ref(), line.as_ref()], None, within).and_then(Ran::succeeded)
     }
 
     #[test]
@@ -131,6 +137,10 @@ mod tests {
         assert_eq!(error, "exit status: 3: last");
         let error = shell("sleep 50", Duration::from_millis(50)).expect_err("it hangs");
         assert!(error.contains("has not ended within"), "{error}");
-        assert!(run(&["/nowhere/at/all".as_ref()], long).expect_err("nothing").starts_with("start /nowhere"));
+        assert!(
+            run(&["/nowhere/at/all".as_ref()], None, long)
+                .expect_err("nothing")
+                .starts_with("start /nowhere")
+        );
     }
 }
