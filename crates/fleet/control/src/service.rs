@@ -195,7 +195,9 @@ impl ControlService {
             | ControlQuestion::Apply { .. }
             | ControlQuestion::Diff { .. }
             | ControlQuestion::TuneCheck { .. }
-            | ControlQuestion::TunePlan(_) => Some(&self.checks),
+            | ControlQuestion::TunePlan(_)
+            | ControlQuestion::ChangeHosts(_)
+            | ControlQuestion::Changes(Some(_)) => Some(&self.checks),
             ControlQuestion::Join(_) => Some(&self.joins),
             _ => None,
         };

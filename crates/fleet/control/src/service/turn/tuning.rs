@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::change::ActKind;
 use super::fault::{TurnFault, shorten};
 
 /// Questions that are open at one time: each of some operators has one or two. Agents keep so many answers.
@@ -171,6 +172,14 @@ impl PlanWish {
             PlanWish::Profile(name) => ("profile", name),
             PlanWish::Strategy(name) => ("strategy", name),
             PlanWish::Version(name) => ("version", name),
+        }
+    }
+
+    /// What a host that carries it out must be able to do.
+    pub fn act_kind(&self) -> ActKind {
+        match self {
+            PlanWish::Profile(_) | PlanWish::Strategy(_) => ActKind::Tune,
+            PlanWish::Version(_) => ActKind::Upgrade,
         }
     }
 
