@@ -339,8 +339,9 @@ fn what_cannot_be_proved_is_not_begun() {
     let host = Host::begin(1);
     let mut agent = host.agent(Duration::from_secs(60));
     assert!(agent.planned("none").expect_err("nothing is there").starts_with("find "));
-    host.put_script("mute", "true");
-    fs::write(host.path("mute"), "#!/bin/sh\nexit 3\n").expect("written");
+    let refused = agent.planned("../old").expect_err("a way out");
+    assert!(refused.starts_with("expected a version of letters"), "{refused}");
+    host.put("mute", b"#!/bin/sh\nexit 3\n");
     assert!(agent.planned("mute").expect_err("it does not start").contains("does not say its version"));
     fs::set_permissions(host.path("new"), Permissions::from_mode(0o777)).expect("permissions");
     assert!(agent.planned("new").expect_err("others write it").contains("can be written by others"));

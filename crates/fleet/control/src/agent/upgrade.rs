@@ -30,7 +30,7 @@ use stdx::words::counted;
 use super::settings::ProcessLook;
 use super::state::AgentStore;
 use crate::service::SayLine;
-use crate::service::turn::answer_digest;
+use crate::service::turn::{PlanWish, answer_digest};
 use crate::wire::PeerPlace;
 use act::UpgradeNotes;
 use link::ProgramLink;
@@ -140,6 +140,13 @@ impl HostUpgrade {
     pub(super) fn plan(&mut self, version: &str) -> Result<ProgramPlan, String> {
         if let Some((name, why)) = self.settings.others.first() {
             return Err(format!("{name}: {why}"));
+        }
+        // It becomes a part of a path, whatever a controller has checked.
+        if !PlanWish::Version(version.to_owned()).is_well_named() {
+            let found: String = version.chars().take(50).collect();
+            return Err(format!(
+                "expected a version of letters, digits and '-._+~', not with '.' or '-' first, found {found:?}"
+            ));
         }
         let link = ProgramLink::new(&self.settings.link)?;
         let path = PathBuf::from(self.settings.programs.replace("{version}", version));
