@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use control::{HostProgram, HostUpgrade, PeerPlace, ProcessReport, UpgradeSettings, UpgradedMember};
 use end_to_end::clock;
-use end_to_end::subject::{ServerUnderTest, SocketDriver};
+use end_to_end::subject::{self, ServerUnderTest, SocketDriver};
 use stdx::prng::Prng;
 
 /// Items of each server.
@@ -161,6 +161,21 @@ impl Drop for Host {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Flags of a controller that shows a certificate: all speak to it over its socket file.
+fn controller_certificate(folder: &Path) -> [String; 4] {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (authority, certificate) = (path("ca"), path("c1.pem"));
+    let run = |words: &[&str]| {
+        let mut command = Command::new(subject::router().get_program());
+        let status = command.arg("control").args(words).stdout(Stdio::null()).status();
+        assert!(status.expect("a process").success(), "{words:?}");
+    };
+    run(&["init", &authority, "--fleet", "try", "--operator", "me"]);
+    let words = ["certificate", "--authority", &authority, "--role", "controller", "--id", "c1"];
+    run(&[&words[..], &["--host", "127.0.0.1", "--out", &certificate]].concat());
+    ["--tls-ca".to_owned(), path("ca/authority.pem"), "--tls-cert".to_owned(), certificate]
 }
 
 fn this_build() -> Vec<u8> {

@@ -45,10 +45,9 @@ impl UpgradedFleet {
         let mut fleet = UpgradedFleet { folder, children, pid_files, routers, end, keepers };
         let (register, socket) = (fleet.path("register"), fleet.path("control"));
         let register = format!("directory:{register}");
-        fleet.start(
-            "control",
-            &["control", "serve", "--zone", "a", "--register", &register, "--socket", &socket],
-        );
+        let certificate = super::controller_certificate(&fleet.folder);
+        let words = ["control", "serve", "--zone", "a", "--register", &register, "--socket", &socket];
+        fleet.start("control", &[&words[..], &certificate.each_ref().map(String::as_str)].concat());
         let ports: Vec<u16> = (0..SERVERS).map(|server| fleet.server(server)).collect();
         let pool: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
         let routes = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use end_to_end::{clock, subject};
 
-use super::{CONFIRM, Host};
+use super::{CONFIRM, Host, controller_certificate};
 
 /// The previous build.
 const PREVIOUS: &str = "EVENKEEL_PREVIOUS";
@@ -62,6 +62,7 @@ fn controllers_and_agents_of_the_previous_build_and_of_this_one_work_together() 
     let path = |name: &str| folder.join(name).display().to_string();
     let (register, socket, log) =
         (format!("directory:{}", path("register")), path("control"), folder.join("log"));
+    let certificate = controller_certificate(&folder);
     // Each goes on with what the one before has left, and each agent's host has another name.
     let pairs = [(&previous, &this), (&this, &previous), (&previous, &this)];
     for (number, (controller, agent)) in pairs.into_iter().enumerate() {
@@ -73,6 +74,7 @@ fn controllers_and_agents_of_the_previous_build_and_of_this_one_work_together() 
         );
         fs::write(&file, text).expect("written");
         let words = ["control", "serve", "--zone", "a", "--register", &register, "--socket", &socket];
+        let words = [&words[..], &certificate.each_ref().map(String::as_str)].concat();
         let _controller = Running::start(controller, &log, &words);
         let _agent = Running::start(agent, &log, &["agent", &file]);
         let freeze = ["freeze", "zone/a", "--why", "a test"];

@@ -176,7 +176,8 @@ fn accepted(kinds: &BTreeSet<HostsAlike>, words: &[String]) -> Result<BTreeSet<H
         let meant = kinds.iter().filter(|kind| *word == ALL_KINDS || *word == kind_word(kind));
         let before = accepted.len();
         accepted.extend(meant.cloned());
-        if accepted.len() == before && !kinds.iter().any(|kind| *word == kind_word(kind)) {
+        let is_meant = *word == ALL_KINDS || kinds.iter().any(|kind| *word == kind_word(kind));
+        if accepted.len() == before && !is_meant {
             let there: Vec<String> = kinds.iter().map(kind_word).collect();
             return Err(format!(
                 "accept: expected {ALL_KINDS} or one of {}, found {word:?}",
