@@ -393,14 +393,12 @@ fn an_agent_that_is_killed_at_any_moment_leaves_a_host_that_goes_back() {
             .stderr(Stdio::null())
             .spawn()
             .expect("a process");
-        clock::pass(Duration::from_millis(random.below(1500)));
+        let own = clock::wait_for(|| fs::read_to_string(host.path("own")).ok()).expect("it has planned");
+        clock::pass(Duration::from_millis(random.below(800)));
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");
-        let mut agent = host.agent(Duration::from_secs(30));
-        let own = match fs::read_to_string(host.path("own")) {
-            Ok(own) if !own.is_empty() => own.parse().expect("a digest"),
-            _ => continue,
-        };
+        fs::remove_file(host.path("own")).expect("it is there");
+        let (mut agent, own) = (host.agent(Duration::from_secs(30)), own.parse().expect("a digest"));
         found[match agent.seen(&own).expect("it is known") {
             HostProgram::Before => 0,
             HostProgram::Between(_) => 1,
@@ -422,7 +420,8 @@ fn begin_as_agent(folder: &Path) {
     let host = std::mem::ManuallyDrop::new(Host { folder: folder.to_owned(), ports });
     let mut agent = host.agent(Duration::from_secs(30));
     let own = agent.planned("new").expect("a plan");
-    fs::write(host.path("own"), own.as_str()).expect("written");
+    fs::write(host.path("own.new"), own.as_str()).expect("written");
+    fs::rename(host.path("own.new"), host.path("own")).expect("renamed");
     agent.apply("new", &own, CONFIRM).expect("it has it");
     clock::pass(Duration::from_secs(60));
 }
