@@ -302,6 +302,14 @@ impl ChangeCourse {
         }
     }
 
+    /// The attempt that the host keeps.
+    pub(super) fn kept(&self) -> Option<u32> {
+        match self.seen {
+            Some(ActState::There { attempt, phase: ActPhase::Kept }) => Some(attempt),
+            _ => None,
+        }
+    }
+
     fn word_before(&self) -> Option<HostWord> {
         let Some(TriedAttempt { attempt, outcome, .. }) = &self.record.tried else {
             return Some(HostWord::AsBefore);
