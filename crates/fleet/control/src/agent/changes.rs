@@ -25,7 +25,7 @@ use super::settings::TuneSettings;
 use super::state::{AgentStateError, AgentStore};
 use crate::service::SayLine;
 use crate::service::turn::{
-    ActKind, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
+    ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
 };
 use crate::words::in_full;
 use actor::HostActor;
@@ -42,7 +42,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 pub(super) struct ChangeDesk {
     shared: Arc<Shared>,
     allowed: Vec<ActKind>,
-    reported: Vec<ChangeWord>,
+    reported: (Vec<ChangeWord>, Vec<AsideWord>),
 }
 
 struct Shared {
@@ -58,6 +58,7 @@ struct DeskState {
     /// Controllers that were heard after an attempt had been applied.
     heard: Vec<HeardAttempt>,
     words: Vec<ChangeWord>,
+    aside: Vec<AsideWord>,
     waiting: Vec<WaitingAttempt>,
 }
 
@@ -102,7 +103,7 @@ impl ChangeDesk {
         };
         let thread = std::thread::Builder::new().name("changes".to_owned());
         thread.spawn(move || work.run()).map_err(ChangeDeskError::Thread)?;
-        Ok(ChangeDesk { shared, allowed, reported: Vec::new() })
+        Ok(ChangeDesk { shared, allowed, reported: Default::default() })
     }
 
     /// Takes the orders that a controller has answered this turn with.
@@ -132,9 +133,11 @@ impl ChangeDesk {
         for waiting in &mut state.waiting {
             waiting.after.get_or_insert(report.turn);
         }
-        let is_news = self.reported != state.words;
-        self.reported.clone_from(&state.words);
-        report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words: state.words.clone() });
+        let new = (state.words.clone(), state.aside.clone());
+        let is_news = self.reported != new;
+        self.reported = new.clone();
+        let (words, aside) = new;
+        report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words, aside });
         is_news
     }
 }
@@ -165,6 +168,14 @@ struct HostActors {
 }
 
 impl HostActors {
+    /// What of a change does not stay.
+    fn aside(&self, change: &ChangeOrder) -> Option<String> {
+        match change.act.kind() {
+            ActKind::Tune => self.tuner.aside(change),
+            ActKind::Upgrade => None,
+        }
+    }
+
     fn of(&mut self, act: &HostAct) -> Result<&mut dyn HostActor, String> {
         match act.kind() {
             ActKind::Tune => Ok(&mut *self.tuner),
@@ -346,7 +357,19 @@ impl ChangeWork {
             course.word().map(|word| ChangeWord { change, word })
         };
         let words: Vec<ChangeWord> = self.courses.iter().filter_map(word).collect();
+        let aside = |course: &ChangeCourse| {
+            let reason = course.kept().and_then(|_| self.actors.aside(&course.record().order))?;
+            Some(AsideWord { change: course.record().change(), reason })
+        };
+        let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
         let mut state = self.shared.lock();
+        for AsideWord { change, reason } in aside.iter().filter(|word| !state.aside.contains(word)) {
+            (self.say)(
+                LogLevel::Warning,
+                &format!("change {change} of the host: something else works against it: {reason}"),
+            );
+        }
+        state.aside = aside;
         for ChangeWord { change, word } in words.iter().filter(|word| !state.words.contains(word)) {
             (self.say)(LogLevel::Info, &format!("change {change} of the host: {}", shown(word)));
         }

@@ -23,6 +23,9 @@ const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// The longest pause: whoever removes the cause should not have to wait.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// Looks that fail before an attempt is given up that was not begun: a host that is busy may be so for a moment.
+const LOOKS_MAX: u32 = 3;
+
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CourseStep {
@@ -213,7 +216,8 @@ impl ChangeCourse {
             Err(why) => {
                 let why = format!("look how the host is: {why}");
                 // Nothing of this change was ever done here, as far as this agent knows.
-                if let (Some(told), true) = (told.filter(|told| self.is_new(*told)), self.is_untouched()) {
+                let is_hopeless = self.is_untouched() && self.failures + 1 >= LOOKS_MAX;
+                if let Some(told) = told.filter(|told| is_hopeless && self.is_new(*told)) {
                     self.tried(told, boot, AttemptOutcome::Failed { reason: why.clone() });
                 }
                 self.blind = Some(why);
@@ -280,7 +284,7 @@ impl ChangeCourse {
         let trouble = self.complaint.as_ref().or(self.blind.as_ref().filter(|_| is_off));
         match (self.seen, trouble) {
             (Some(ActState::AsBefore), _) => self.word_before(),
-            (None, _) if self.is_untouched() && self.blind.is_some() => self.word_before(),
+            (None, _) if self.is_untouched() && self.failures >= LOOKS_MAX => self.word_before(),
             (_, Some(why)) => Some(HostWord::Stuck { reason: why.clone() }),
             (None, None) => None,
             (Some(ActState::There { attempt, phase: ActPhase::Kept }), None) => {
@@ -294,6 +298,14 @@ impl ChangeCourse {
     pub(super) fn waiting(&self) -> Option<u32> {
         match self.seen {
             Some(ActState::There { attempt, phase: ActPhase::Waiting(_) }) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    /// The attempt that the host keeps.
+    pub(super) fn kept(&self) -> Option<u32> {
+        match self.seen {
+            Some(ActState::There { attempt, phase: ActPhase::Kept }) => Some(attempt),
             _ => None,
         }
     }
@@ -346,3 +358,6 @@ impl ChangeCourse {
 fn after(now: Now, time: Duration) -> Now {
     Now { us: now.us.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -284,6 +284,45 @@ fn what_somebody_else_has_taken_back_is_not_done_again() {
 }
 
 #[test]
+fn settings_that_something_else_changes_are_said_after_two_looks() {
+    let scene = Scene::new("aside");
+    let store = AgentStore::open(&scene.0.join("agent")).expect("a folder");
+    let (on, mut tuner) = (order(1, 1, Some(1), LONG), TunerActor::new(&scene.settings(), store));
+    assert_eq!(tuner.begin(&on, 1), Ok(actor::BegunAct::Done));
+    assert_eq!(tuner.keep(&on, 1), Ok(()));
+    let looked = |tuner: &mut TunerActor| {
+        assert!(tuner.look(&on).is_ok());
+        tuner.aside(&on)
+    };
+    assert_eq!(looked(&mut tuner), None);
+    let digest: String = own().as_str().chars().take(12).collect();
+    scene.put(&format!("setting-change-1-{digest}"), "7");
+    assert_eq!(looked(&mut tuner), None, "it may be put back at once");
+    assert_eq!(looked(&mut tuner).as_deref(), Some("a is 7 and no longer new"));
+    scene.put(&format!("setting-change-1-{digest}"), "new");
+    assert_eq!(looked(&mut tuner), None);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_lets_no_change_begin_and_every_change_go_back() {
+    let scene = Scene::new("full");
+    let mut turns = scene.desk();
+    let (one, two) = (order(1, 1, Some(1), LONG), order(2, 1, Some(1), LONG));
+    let changed = (1, HostWord::Changed { attempt: 1 });
+    turns.turn_until(std::slice::from_ref(&one), std::slice::from_ref(&changed));
+    // A file cannot take the place of a folder.
+    scene.remove("agent/changes-of-the-host.json");
+    fs::create_dir(scene.0.join("agent/changes-of-the-host.json")).expect("a folder");
+    let path = scene.0.join("agent/changes-of-the-host.json");
+    let why = format!("keep that it is begun: write {}: it is not a regular file", path.display());
+    turns.turn_until(&[one, two], &[changed, (2, failed(1, &why))]);
+    assert_eq!(scene.runs("apply"), 1);
+    let off = [order(1, 2, None, LONG), order(2, 2, None, LONG)];
+    turns.turn_until(&off, &[(1, HostWord::AsBefore), (2, failed(1, &why))]);
+    assert_eq!(scene.value(1), "old");
+}
+
+#[test]
 fn an_agent_that_may_not_change_the_host_changes_nothing_and_still_takes_back() {
     let scene = Scene::new("may-not");
     let on = order(1, 1, Some(1), LONG);

@@ -168,6 +168,12 @@ impl OpenChange {
         }
         let event = self.event_of(host, report.changes.as_ref(), now);
         self.change.note(event, now);
+        let number = self.plan().number;
+        let aside = report.changes.iter().flat_map(|changes| &changes.aside);
+        if let Some(aside) = aside.into_iter().find(|aside| aside.change == number) {
+            let (host, reason) = (host.clone(), aside.reason.clone());
+            self.change.note(ChangeEvent::SteppedAside { host, reason }, now);
+        }
         let after = self.counted.get(host).copied();
         if let Some((at_s, figures)) = host_figures(report, book, after) {
             self.counted.insert(host.clone(), at_s);
