@@ -51,6 +51,7 @@ use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::decisions::FleetDecisions;
 use crate::identity::authority::Authority;
 use crate::liveness::LivenessOutbox;
+use crate::objective::ObjectiveBoard;
 use crate::service::access::{Requester, verb_of};
 use crate::service::questions::{ChangeQuestion, ControlQuestion};
 use crate::service::seats::AgentSeats;
@@ -181,6 +182,12 @@ impl Controller {
         self
     }
 
+    /// With a board on which objectives of changes are put, and are asked from.
+    pub fn asking_objectives(mut self, board: Option<Arc<ObjectiveBoard>>) -> Controller {
+        self.tuning.changes.ask_objectives_on(board);
+        self
+    }
+
     /// Takes a message. `unix_s` is the time for people.
     pub fn on_message(&mut self, message: ControllerMessage, now: Now, unix_s: i64) {
         (self.now, self.unix_s) = (self.now.max(now), unix_s);
@@ -188,6 +195,7 @@ impl Controller {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
             ControllerMessage::Changed => self.register.read_soon(self.now),
+            ControllerMessage::Objective(answer) => self.tuning.changes.hear_objective(answer, self.now),
             // Whoever asked was told that there is no answer, and has perhaps decided otherwise since. News stay news.
             ControllerMessage::Question(question, _, reply)
                 if reply.is_closed() && !matches!(question, ControlQuestion::Liveness(_)) => {}

@@ -26,7 +26,7 @@ use super::state::{AgentStateError, AgentStore};
 use super::upgrade::HostUpgrade;
 use crate::service::SayLine;
 use crate::service::turn::{
-    ActKind, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
+    ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
 };
 use crate::words::in_full;
 use actor::HostActor;
@@ -43,7 +43,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 pub(super) struct ChangeDesk {
     shared: Arc<Shared>,
     allowed: Vec<ActKind>,
-    reported: Vec<ChangeWord>,
+    reported: (Vec<ChangeWord>, Vec<AsideWord>),
 }
 
 struct Shared {
@@ -59,6 +59,7 @@ struct DeskState {
     /// Controllers that were heard after an attempt had been applied.
     heard: Vec<HeardAttempt>,
     words: Vec<ChangeWord>,
+    aside: Vec<AsideWord>,
     waiting: Vec<WaitingAttempt>,
 }
 
@@ -91,6 +92,12 @@ impl ChangeDesk {
         let mut allowed = if settings.apply && is_root { vec![ActKind::Tune] } else { Vec::new() };
         allowed.extend(upgrade.as_ref().map(|_| ActKind::Upgrade));
         let actors = HostActors { tuner: Box::new(TunerActor::new(settings, store.clone())), upgrade };
+        if settings.apply && !is_root {
+            say(
+                LogLevel::Warning,
+                "[tune] apply: the agent does not run as root, so it does not change the host",
+            );
+        }
         let boot = std::fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned();
         let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
         let work = ChangeWork {
@@ -105,7 +112,7 @@ impl ChangeDesk {
         };
         let thread = std::thread::Builder::new().name("changes".to_owned());
         thread.spawn(move || work.run()).map_err(ChangeDeskError::Thread)?;
-        Ok(ChangeDesk { shared, allowed, reported: Vec::new() })
+        Ok(ChangeDesk { shared, allowed, reported: Default::default() })
     }
 
     /// Takes the orders that a controller has answered this turn with.
@@ -135,9 +142,11 @@ impl ChangeDesk {
         for waiting in &mut state.waiting {
             waiting.after.get_or_insert(report.turn);
         }
-        let is_news = self.reported != state.words;
-        self.reported.clone_from(&state.words);
-        report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words: state.words.clone() });
+        let new = (state.words.clone(), state.aside.clone());
+        let is_news = self.reported != new;
+        self.reported = new.clone();
+        let (words, aside) = new;
+        report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words, aside });
         is_news
     }
 }
@@ -169,6 +178,14 @@ struct HostActors {
 }
 
 impl HostActors {
+    /// What of a change does not stay.
+    fn aside(&self, change: &ChangeOrder) -> Option<String> {
+        match change.act.kind() {
+            ActKind::Tune => self.tuner.aside(change),
+            ActKind::Upgrade => None,
+        }
+    }
+
     fn of(&mut self, act: &HostAct) -> Result<&mut dyn HostActor, String> {
         match act.kind() {
             ActKind::Tune => Ok(&mut *self.tuner),
@@ -281,7 +298,7 @@ impl ChangeWork {
             CourseStep::GoBack(_) => Some(((1, usize::MAX - place), place, step)),
             CourseStep::Keep(_) => Some(((2, place), place, step)),
             // The tuner refuses a plan over one that it may take back by itself.
-            CourseStep::Begin(_) if is_busy(place) => None,
+            CourseStep::Begin(_) if is_busy(place) && self.stuck_beside(place).is_none() => None,
             CourseStep::Begin(_) => Some(((3, place), place, step)),
             CourseStep::Rest => None,
         });
@@ -316,7 +333,21 @@ impl ChangeWork {
         }
     }
 
+    /// Another change that is under way and does not come to its end, in words.
+    fn stuck_beside(&self, place: usize) -> Option<String> {
+        let others = self.courses.iter().enumerate().filter(|(other, _)| *other != place);
+        let mut stuck = others.filter_map(|(_, course)| {
+            let why = course.trouble().filter(|_| course.is_under_way())?;
+            Some(format!("change {} of the host is in the way: {why}", course.record().change()))
+        });
+        stuck.next()
+    }
+
     fn begin(&mut self, place: usize, attempt: u32, order: &ChangeOrder) {
+        if let Some(why) = self.stuck_beside(place) {
+            self.courses[place].refuse(attempt, &self.boot, why);
+            return;
+        }
         self.courses[place].begin(attempt, &self.boot);
         // Otherwise an agent that is killed meanwhile would begin it again.
         if let Err(error) = self.keep() {
@@ -353,7 +384,19 @@ impl ChangeWork {
             course.word().map(|word| ChangeWord { change, word })
         };
         let words: Vec<ChangeWord> = self.courses.iter().filter_map(word).collect();
+        let aside = |course: &ChangeCourse| {
+            let reason = course.kept().and_then(|_| self.actors.aside(&course.record().order))?;
+            Some(AsideWord { change: course.record().change(), reason })
+        };
+        let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
         let mut state = self.shared.lock();
+        for AsideWord { change, reason } in aside.iter().filter(|word| !state.aside.contains(word)) {
+            (self.say)(
+                LogLevel::Warning,
+                &format!("change {change} of the host: something else works against it: {reason}"),
+            );
+        }
+        state.aside = aside;
         for ChangeWord { change, word } in words.iter().filter(|word| !state.words.contains(word)) {
             (self.say)(LogLevel::Info, &format!("change {change} of the host: {}", shown(word)));
         }

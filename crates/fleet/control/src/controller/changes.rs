@@ -8,6 +8,7 @@ mod facts;
 mod open;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fleet::HostId;
 use fleet::figures::FigureBook;
@@ -16,6 +17,7 @@ use stdx::clock::Now;
 
 use super::observing::agents::AgentRecord;
 use crate::decisions::changes::ChangeRecord;
+use crate::objective::{ObjectiveAnswer, ObjectiveBoard};
 use crate::register::Revision;
 use crate::service::turn::ChangeOrder;
 use draft::ShownChanges;
@@ -35,6 +37,8 @@ pub(crate) struct FleetChanges {
     sweep_at: Now,
     /// Plans that were shown lately, so that hosts can be named that have changed since.
     pub(crate) shown: ShownChanges,
+    /// Where objectives are asked from; none if this controller asks no Prometheus.
+    board: Option<Arc<ObjectiveBoard>>,
 }
 
 impl FleetChanges {
@@ -49,11 +53,38 @@ impl FleetChanges {
         self.open.insert(number, OpenChange::new(record, (progress, revision), now));
         // Hosts that are silent are found before anything is decided.
         self.sweep_at = now;
+        self.put_objectives();
+    }
+
+    /// Puts objectives on this board from now on.
+    pub(crate) fn ask_objectives_on(&mut self, board: Option<Arc<ObjectiveBoard>>) {
+        self.board = board;
+        self.put_objectives();
+    }
+
+    /// Whether objectives are asked by this controller.
+    pub(crate) fn asks_objectives(&self) -> bool {
+        self.board.is_some()
+    }
+
+    fn put_objectives(&self) {
+        let Some(board) = &self.board else { return };
+        let wanted =
+            |(number, open): (&ChangeNumber, &OpenChange)| Some((*number, open.objective()?.to_owned()));
+        board.set(self.open.iter().filter_map(wanted).collect());
+    }
+
+    /// Takes what has come of an objective.
+    pub(crate) fn hear_objective(&mut self, answer: ObjectiveAnswer, now: Now) {
+        if let Some(open) = self.open.get_mut(&answer.change) {
+            open.hear_objective(answer.outcome, now);
+        }
     }
 
     /// Forgets changes that are over.
     pub(crate) fn keep(&mut self, open: &BTreeSet<ChangeNumber>) {
         self.open.retain(|number, _| open.contains(number));
+        self.put_objectives();
     }
 
     /// Those that are on their way.

@@ -12,6 +12,11 @@ pub(in crate::agent) trait HostActor: Send {
     /// If that is not known.
     fn look(&mut self, change: &ChangeOrder) -> Result<ActState, String>;
 
+    /// What of it does not stay, because something else on the host changes it: what looks have found so far.
+    fn aside(&self, _change: &ChangeOrder) -> Option<String> {
+        None
+    }
+
     /// Does it. The host goes back by itself after [`ChangeOrder::confirm_ms`] unless it is kept.
     ///
     /// # Errors

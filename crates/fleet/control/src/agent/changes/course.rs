@@ -154,6 +154,11 @@ impl ChangeCourse {
         }
     }
 
+    /// Why it could not be taken back or looked at the last time.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.complaint.as_deref().or(self.blind.as_deref())
+    }
+
     /// Nothing of it is on the host, as far as is known.
     pub(super) fn is_as_before(&self) -> bool {
         self.seen == Some(ActState::AsBefore)
@@ -298,6 +303,14 @@ impl ChangeCourse {
     pub(super) fn waiting(&self) -> Option<u32> {
         match self.seen {
             Some(ActState::There { attempt, phase: ActPhase::Waiting(_) }) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    /// The attempt that the host keeps.
+    pub(super) fn kept(&self) -> Option<u32> {
+        match self.seen {
+            Some(ActState::There { attempt, phase: ActPhase::Kept }) => Some(attempt),
             _ => None,
         }
     }

@@ -68,7 +68,7 @@ impl Scene {
 
     fn desk_with(&self, settings: &TuneSettings) -> Turns {
         let store = AgentStore::open(&self.0.join("agent")).expect("a folder");
-        let desk = ChangeDesk::start(settings, &store, Arc::new(|_, _: &str| {}));
+        let desk = ChangeDesk::start(settings, None, &store, Arc::new(|_, _: &str| {}));
         let Ok(desk) = desk else { panic!("it begins") };
         Turns { desk, report: report(), turn: 0 }
     }
@@ -247,9 +247,15 @@ fn a_host_that_cannot_go_back_says_so_until_it_can() {
             "`tune rollback` ended with exit status: 1: evenkeel: tune: failed to undo everything: it is busy"
                 .to_owned(),
     };
-    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, stuck)]);
+    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, stuck.clone())]);
+    // Another change does not wait for it: a controller would not know for what.
+    let in_the_way = "change 1 of the host is in the way: `tune rollback` ended with exit status: 1: evenkeel: tune: failed to undo everything: it is busy";
+    turns.turn_until(
+        &[order(1, 2, None, LONG), order(2, 1, Some(1), LONG)],
+        &[(1, stuck), (2, failed(1, in_the_way))],
+    );
     scene.remove("do-rollback");
-    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, HostWord::AsBefore)]);
+    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, HostWord::AsBefore), (2, failed(1, in_the_way))]);
     assert_eq!(scene.value(1), "old");
 }
 
@@ -281,6 +287,45 @@ fn what_somebody_else_has_taken_back_is_not_done_again() {
     // Another agent, which looks at once.
     scene.desk().turn_until(&[on], &[(1, failed(1, by_hand))]);
     assert_eq!((scene.value(1), scene.runs("apply")), ("old".to_owned(), 1));
+}
+
+#[test]
+fn settings_that_something_else_changes_are_said_after_two_looks() {
+    let scene = Scene::new("aside");
+    let store = AgentStore::open(&scene.0.join("agent")).expect("a folder");
+    let (on, mut tuner) = (order(1, 1, Some(1), LONG), TunerActor::new(&scene.settings(), store));
+    assert_eq!(tuner.begin(&on, 1), Ok(actor::BegunAct::Done));
+    assert_eq!(tuner.keep(&on, 1), Ok(()));
+    let looked = |tuner: &mut TunerActor| {
+        assert!(tuner.look(&on).is_ok());
+        tuner.aside(&on)
+    };
+    assert_eq!(looked(&mut tuner), None);
+    let digest: String = own().as_str().chars().take(12).collect();
+    scene.put(&format!("setting-change-1-{digest}"), "7");
+    assert_eq!(looked(&mut tuner), None, "it may be put back at once");
+    assert_eq!(looked(&mut tuner).as_deref(), Some("a is 7 and no longer new"));
+    scene.put(&format!("setting-change-1-{digest}"), "new");
+    assert_eq!(looked(&mut tuner), None);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_lets_no_change_begin_and_every_change_go_back() {
+    let scene = Scene::new("full");
+    let mut turns = scene.desk();
+    let (one, two) = (order(1, 1, Some(1), LONG), order(2, 1, Some(1), LONG));
+    let changed = (1, HostWord::Changed { attempt: 1 });
+    turns.turn_until(std::slice::from_ref(&one), std::slice::from_ref(&changed));
+    // A file cannot take the place of a folder.
+    scene.remove("agent/changes-of-the-host.json");
+    fs::create_dir(scene.0.join("agent/changes-of-the-host.json")).expect("a folder");
+    let path = scene.0.join("agent/changes-of-the-host.json");
+    let why = format!("keep that it is begun: write {}: it is not a regular file", path.display());
+    turns.turn_until(&[one, two], &[changed, (2, failed(1, &why))]);
+    assert_eq!(scene.runs("apply"), 1);
+    let off = [order(1, 2, None, LONG), order(2, 2, None, LONG)];
+    turns.turn_until(&off, &[(1, HostWord::AsBefore), (2, failed(1, &why))]);
+    assert_eq!(scene.value(1), "old");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The tuner's journal is the way back, and its own deadline takes back what is not confirmed. It is known by its command line, its JSON
 //! and its exit statuses alone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fleet::tuning::{HostPlan, ReadPlan};
@@ -20,24 +21,58 @@ const PLAN: &str = "plan-of-the-host";
 /// Letters of the plan's digest in a label: another plan with the number of this one is not taken for it.
 const DIGEST_LEN: usize = 12;
 
+/// Looks in a row after which settings with other values count: a program that sets them back and `tune watch` that repairs them take turns.
+const DRIFT_LOOKS: u32 = 2;
+
 /// The tuner, as it changes a host.
 pub(super) struct TunerActor {
     runs: TunerRuns,
     store: AgentStore,
     is_allowed: bool,
+    /// Plans of which settings had other values in the last looks, by the beginning of their labels.
+    drifted: BTreeMap<String, Drifted>,
+}
+
+/// Settings of a plan that have other values.
+struct Drifted {
+    /// Looks in a row that have found some: once, somebody may be about to put them back.
+    looks: u32,
+    /// In words.
+    what: String,
 }
 
 impl TunerActor {
     /// With these settings, and a folder for the plan that is applied.
     pub(super) fn new(settings: &TuneSettings, store: AgentStore) -> TunerActor {
-        TunerActor { runs: TunerRuns::new(settings), store, is_allowed: settings.apply }
+        TunerActor {
+            runs: TunerRuns::new(settings),
+            store,
+            is_allowed: settings.apply,
+            drifted: BTreeMap::new(),
+        }
     }
 }
 
 impl HostActor for TunerActor {
     fn look(&mut self, change: &ChangeOrder) -> Result<ActState, String> {
         let status = self.runs.json(&["tune", "status", "--json"], &STATUSES)?;
-        state(&status, &prefix(change)).map_err(|why| format!("understand `tune status`: {why}"))
+        let prefix = prefix(change);
+        let found = state(&status, &prefix).map_err(|why| format!("understand `tune status`: {why}"))?;
+        match drift(&status, &prefix) {
+            Some(what) => {
+                let drifted = self.drifted.entry(prefix).or_insert(Drifted { looks: 0, what: String::new() });
+                (drifted.looks, drifted.what) = (drifted.looks + 1, what);
+            }
+            None => {
+                self.drifted.remove(&prefix);
+            }
+        }
+        Ok(found)
+    }
+
+    fn aside(&self, change: &ChangeOrder) -> Option<String> {
+        let drifted = self.drifted.get(&prefix(change)).filter(|drifted| drifted.looks >= DRIFT_LOOKS)?;
+        Some(drifted.what.clone())
     }
 
     fn begin(&mut self, change: &ChangeOrder, attempt: u32) -> Result<BegunAct, String> {
@@ -87,6 +122,20 @@ fn prefix(change: &ChangeOrder) -> String {
 
 fn label(change: &ChangeOrder, attempt: u32) -> String {
     format!("--label={}{attempt}", prefix(change))
+}
+
+/// Settings of a plan in force that have other values than it has set, in words.
+fn drift(status: &Value, prefix: &str) -> Option<String> {
+    let is_meant = |plan: &&Value| {
+        plan["phase"] == "in_force" && plan["label"].as_str().is_some_and(|label| label.starts_with(prefix))
+    };
+    let settings = status["plans"].as_array()?.iter().find(is_meant)?["settings"].as_array()?;
+    let mut drifted = settings.iter().filter(|setting| setting["state"] == "drifted");
+    let (first, more) = (drifted.next()?, drifted.count());
+    let text = |name: &str| first[name].as_str().unwrap_or("?");
+    let (setting, reads, wanted) = (text("setting"), text("reads"), text("wanted"));
+    let others = if more > 0 { format!(", and {more} more") } else { String::new() };
+    Some(format!("{setting} is {reads} and no longer {wanted}{others}"))
 }
 
 /// How the host is with plans whose labels begin so.

@@ -287,6 +287,11 @@ impl Controller {
         let TuneWhat::Plan(wish) = &open.ask.what else {
             return Err(refusal(422, &format!("the question {} was not for a plan", wanted.id)));
         };
+        if wanted.terms.objective.is_some() && !self.tuning.changes.asks_objectives() {
+            let error = "this controller asks no Prometheus for objectives";
+            let hint = "`control serve --prometheus http://HOST:PORT` gives it one";
+            return Err(refusal(422, &format!("{error}\n  hint: {hint}")));
+        }
         let policy =
             self.register.view().policy().map_or_else(WaveSettings::default, |policy| policy.waves.clone());
         let settings = settings_of(&policy, &wanted.terms.settings).map_err(|error| refusal(422, &error))?;

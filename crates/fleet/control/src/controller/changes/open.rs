@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::figures::FigureBook;
 use fleet::waves::{
-    ChangeEvent, ChangePlan, ChangeProgress, ChangeState, FleetChange, HostWord, SignalSource,
+    ChangeEvent, ChangePlan, ChangeProgress, ChangeState, FleetChange, HostWord, ObjectiveCount, SignalSource,
 };
 use fleet::{ClusterName, HostId, ZoneName};
 use stdx::clock::Now;
@@ -19,6 +19,7 @@ use crate::service::turn::{ChangeOrder, ChangesReport};
 pub(crate) struct OpenChange {
     act: ChangeAct,
     objective: Option<String>,
+    missed: ObjectiveCount,
     change: FleetChange,
     /// Of its progress in the register.
     revision: Revision,
@@ -55,6 +56,7 @@ impl OpenChange {
         OpenChange {
             wordless: BTreeMap::new(),
             hears_most: false,
+            missed: ObjectiveCount::default(),
             act,
             objective,
             change,
@@ -166,6 +168,12 @@ impl OpenChange {
         }
         let event = self.event_of(host, report.changes.as_ref(), now);
         self.change.note(event, now);
+        let number = self.plan().number;
+        let aside = report.changes.iter().flat_map(|changes| &changes.aside);
+        if let Some(aside) = aside.into_iter().find(|aside| aside.change == number) {
+            let (host, reason) = (host.clone(), aside.reason.clone());
+            self.change.note(ChangeEvent::SteppedAside { host, reason }, now);
+        }
         let after = self.counted.get(host).copied();
         if let Some((at_s, figures)) = host_figures(report, book, after) {
             self.counted.insert(host.clone(), at_s);
@@ -194,6 +202,15 @@ impl OpenChange {
         match since.ms() + self.plan().settings.confirm_ms <= now.ms() {
             true => ChangeEvent::Silent { host, since },
             false => ChangeEvent::Wordless { host },
+        }
+    }
+
+    /// Takes what has come of its objective. One that is missed while nothing goes on halts nothing.
+    pub(super) fn hear_objective(&mut self, outcome: Result<(), String>, now: Now) {
+        let is_going = matches!(self.change.state(), ChangeState::Going { .. });
+        let missed = self.missed.note(if is_going { outcome } else { Ok(()) });
+        if let Some(reason) = missed {
+            self.change.note(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
         }
     }
 

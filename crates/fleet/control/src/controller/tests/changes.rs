@@ -39,7 +39,8 @@ impl ChangingFleet {
         let mut tuners = vec![FakeTuner::new("6.1", "1"); hosts];
         for (agent, tuner) in stage.agents.iter_mut().zip(&mut tuners) {
             agent.report.tune = Some(saying(tuner.look()));
-            agent.report.changes = Some(ChangesReport { allowed: vec![ActKind::Tune], words: Vec::new() });
+            agent.report.changes =
+                Some(ChangesReport { allowed: vec![ActKind::Tune], ..ChangesReport::default() });
         }
         let mut fleet = ChangingFleet {
             stage,

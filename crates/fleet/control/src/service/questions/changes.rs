@@ -1,7 +1,7 @@
 //! Questions about changes of hosts: one that is to be made, those that are on their way, and what a person wants of one.
 
 use fleet::TuneAskId;
-use fleet::waves::{ChangeNumber, FigureKind};
+use fleet::waves::{ChangeNumber, FigureKind, check_objective};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -77,6 +77,9 @@ pub(super) fn wanted(body: ChangeWantedBody) -> Result<ChangeWanted, QuestionFau
         objective.as_ref().map(String::len).filter(|len| !(1..=OBJECTIVE_LEN_MAX).contains(len))
     {
         return Err(bad(format!("expected an objective of 1 to {OBJECTIVE_LEN_MAX} bytes, found {found}")));
+    }
+    if let Some(objective) = &objective {
+        check_objective(objective).map_err(|error| bad(format!("objective: {error}")))?;
     }
     if accept.len() > ACCEPT_MAX {
         return Err(bad(format!(

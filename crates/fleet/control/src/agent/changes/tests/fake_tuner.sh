@@ -103,7 +103,10 @@ status)
         confirmed) phase=in_force ;;
         esac
         [ "$left" = null ] || [ "$left" -ge 0 ] || left=0
-        plans="$plans$comma{\"journal\": \"$journal\", \"label\": \"$its\", \"phase\": \"$phase\", \"left_s\": $left, \"settings\": []}"
+        reads=$(value "$(setting_of "$its")") state=drifted
+        [ "$reads" = new ] && state=holds
+        setting="{\"setting\": \"a\", \"wanted\": \"new\", \"reads\": \"$reads\", \"state\": \"$state\"}"
+        plans="$plans$comma{\"journal\": \"$journal\", \"label\": \"$its\", \"phase\": \"$phase\", \"left_s\": $left, \"settings\": [$setting]}"
         comma=", "
     done
     unread=
