@@ -36,8 +36,13 @@ impl<'c> HostsNow<'c> {
         }
     }
 
+    /// Something is frozen.
+    pub(super) fn has_frozen(&self) -> bool {
+        !self.frozen.is_empty()
+    }
+
     /// A person or the guard has frozen a scope that it is in.
-    pub(super) fn is_frozen(&self, host: &PlannedHost) -> bool {
+    pub(crate) fn is_frozen(&self, host: &PlannedHost) -> bool {
         self.frozen.iter().any(|scope| match scope {
             FreezeScope::Fleet => true,
             FreezeScope::Cluster(name) => host.clusters.contains(name),
