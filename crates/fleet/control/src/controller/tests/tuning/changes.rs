@@ -3,9 +3,9 @@
 use fleet::figures::{MemberTally, ServerPageTally};
 use fleet::waves::{ChangeNumber, HostWord};
 
-use super::tuning::{FakeTuner, saying};
-use super::*;
-use crate::objective::{ObjectiveAnswer, ObjectiveBoard};
+use super::super::*;
+use super::{FakeTuner, saying};
+use crate::probe::objective::{ObjectiveAnswer, ObjectiveBoard};
 use crate::service::questions::changes::{ChangeSteer, ChangeTerms, ChangeWanted};
 use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, PlanWish, TuneWhat};
 
