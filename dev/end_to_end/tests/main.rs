@@ -47,3 +47,4 @@ mod tls;
 mod transcripts;
 mod up;
 mod upgrade;
+mod waves;

@@ -49,7 +49,7 @@ pub(in crate::control) struct ApplyArguments {
     /// A query of Prometheus, such as 'histogram_quantile(…) < 0.005': missed three times in a row, it halts the change
     #[arg(long, value_name = "QUERY")]
     objective: Option<String>,
-    /// With --apply: say where it is until it is over
+    /// With --apply: say where it is until it is over, or waits for a person. The exit status is 1 unless it is done
     #[arg(long, requires = "apply")]
     follow: bool,
     #[command(flatten)]
@@ -200,7 +200,9 @@ pub(in crate::control) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failur
     let begun = place.ask(|client, within| client.post("/v1/tune/apply", &body, within))?;
     let code = place.show(&begun)?;
     match begun.json.get("number").and_then(Value::as_u64).filter(|_| job.follow) {
-        Some(number) => follow(place, number),
+        Some(number) => {
+            follow(place, number).map(|end| if end.is_done { end.code } else { ExitCode::FAILURE })
+        }
         None => Ok(code),
     }
 }
@@ -223,7 +225,7 @@ pub(super) fn status(job: &StatusArguments) -> Result<ExitCode, Failure> {
         }
     };
     match job.follow {
-        true => follow(&job.place, number),
+        true => follow(&job.place, number).map(|end| end.code),
         false => read(&job.place, &path_of(number)),
     }
 }
@@ -232,14 +234,20 @@ fn path_of(number: u64) -> String {
     format!("/v1/changes?number={number}")
 }
 
+/// How a change that was followed has ended.
+struct FollowedEnd {
+    code: ExitCode,
+    is_done: bool,
+}
+
 /// Says where a change is whenever that is another thing, until it is over or waits for a person.
-fn follow(place: &Place, number: u64) -> Result<ExitCode, Failure> {
+fn follow(place: &Place, number: u64) -> Result<FollowedEnd, Failure> {
     let mut said = String::new();
     loop {
         let answer = place.ask(|client, within| client.get(&path_of(number), within))?;
         let state = answer.json.get("state").and_then(Value::as_str).unwrap_or_default();
         if !answer.is_ok() || matches!(state, "halted" | "done" | "undone") {
-            return place.show(&answer);
+            return Ok(FollowedEnd { code: place.show(&answer)?, is_done: state == "done" });
         }
         let line = line_of(&answer.json);
         if line != said {

@@ -280,3 +280,125 @@ fn parts_of(text: &str) -> Vec<&str> {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fleet::waves::{ChangeDraft, HostRole, PlannedHost, WaveSettings};
+
+    use super::*;
+    use crate::register::{SimulatedFault, SimulatedRegister};
+
+    fn decisions(register: &SimulatedRegister) -> FleetDecisions {
+        FleetDecisions::new(Arc::new(register.client()), &"f".parse().expect("a name"))
+    }
+
+    /// A change of so many hosts, with names of usual lengths.
+    fn record(number: u64, hosts: usize) -> ChangeRecord {
+        let name = |at: usize| -> HostId { format!("cache-{at:05}.example.net").parse().expect("a name") };
+        let host = |at: usize| PlannedHost {
+            host: name(at),
+            zone: format!("us-east-1{}", ["a", "b", "c"][at % 3]).parse().expect("a name"),
+            class: Some("r5.2xlarge".to_owned()),
+            group: "0123456789ab".to_owned(),
+            role: HostRole::Server,
+            clusters: [format!("c{:02}", at % 70).parse().expect("a name")].into(),
+        };
+        let draft = ChangeDraft {
+            number: ChangeNumber(number),
+            what: "tune with the profile memcached".to_owned(),
+            hosts: (0..hosts).map(host).collect(),
+            promised: Vec::new(),
+            restarts: false,
+            takes_turns: true,
+            accepted: ChangePlan::kinds_of(&(0..hosts).map(host).collect::<Vec<_>>()),
+            settings: WaveSettings::default(),
+        };
+        let digest: AnswerDigest = "0f".repeat(32).parse().expect("a digest");
+        let own = (0..hosts).map(|at| (name(at), digest.clone())).collect();
+        let wish = PlanWish::Profile("memcached".to_owned());
+        let plan = ChangePlan::new(draft, &[]).expect("a plan");
+        ChangeRecord { plan, act: ChangeAct { wish, own }, objective: None }
+    }
+
+    fn row(number: u64) -> ChangeRow {
+        let text = |text: &str| text.to_owned();
+        ChangeRow {
+            number: ChangeNumber(number),
+            sha256: String::new(),
+            parts: 0,
+            what: text("tune"),
+            who: text("ann"),
+            why: text("a test"),
+            unix_s: 1,
+            hosts: 2,
+            end: None,
+        }
+    }
+
+    fn create(all: &FleetDecisions, number: u64, hosts: usize) -> KnownList {
+        let text = serde_json::to_string(&record(number, hosts)).expect("JSON");
+        let known = all.changes().expect("an answer");
+        all.create_change(&known, &text, row(number)).expect("an answer").expect("nobody was faster")
+    }
+
+    fn end(all: &FleetDecisions, number: u64) {
+        let (list, revision) = all.changes().expect("an answer");
+        let number = ChangeNumber(number);
+        let known = all.change_progress(number).expect("an answer");
+        let end = ChangeEnd { state: "done".to_owned(), why: None, unix_s: 2 };
+        let new = list.with_end(number, Some(end));
+        let written = all.write_change_progress(number, (&known.0, known.1), Some((&new, revision)));
+        assert!(written.expect("an answer").is_some());
+    }
+
+    /// The figures are those of the page about the register.
+    #[test]
+    fn a_record_of_the_largest_fleet_is_kept_in_parts_and_read_as_it_was() {
+        let register = SimulatedRegister::default();
+        let all = decisions(&register);
+        for (number, hosts, parts) in [(1, 5_000, 3), (2, 25_000, 12)] {
+            let (list, _) = create(&all, number, hosts);
+            let row = list.row(ChangeNumber(number)).expect("it is there");
+            assert_eq!(row.parts, parts, "{hosts} hosts");
+            assert_eq!(all.change_record(row).expect("an answer"), record(number, hosts));
+        }
+    }
+
+    #[test]
+    fn the_oldest_that_is_over_is_forgotten_with_its_parts_and_an_open_one_never() {
+        let register = SimulatedRegister::default();
+        let all = decisions(&register);
+        let (first, _) = create(&all, 1, 20);
+        let (second, _) = create(&all, 2, 20);
+        end(&all, 2);
+        for number in 3..=CHANGES_KEPT as u64 + 1 {
+            create(&all, number, 20);
+            end(&all, number);
+        }
+        let (list, _) = all.changes().expect("an answer");
+        assert_eq!((list.rows.len(), list.last), (CHANGES_KEPT, CHANGES_KEPT as u64 + 1));
+        assert!(all.change_record(first.row(ChangeNumber(1)).expect("it is open")).is_ok());
+        assert!(all.change_record(second.row(ChangeNumber(2)).expect("it was there")).is_err());
+        assert!(all.change_progress(ChangeNumber(2)).is_err());
+    }
+
+    #[test]
+    fn of_two_operators_one_gets_the_number_and_a_lost_answer_is_found() {
+        let register = SimulatedRegister::default();
+        let (one, other) = (decisions(&register), decisions(&register));
+        let before = other.changes().expect("an answer");
+        create(&one, 1, 20);
+        let text = serde_json::to_string(&record(1, 22)).expect("JSON");
+        assert_eq!(other.create_change(&before, &text, row(1)).expect("an answer"), None);
+
+        let known = one.changes().expect("an answer");
+        let text = serde_json::to_string(&record(2, 20)).expect("JSON");
+        // The part is looked for and written; then the list is, and the answer is lost.
+        register.add_calls_without_fault(2);
+        register.add_fault(SimulatedFault::AnswerLost);
+        let created = one.create_change(&known, &text, row(2)).expect("it is found").expect("it is ours");
+        assert_eq!(created.0.last, 2);
+    }
+}

@@ -216,7 +216,7 @@ fn a_tuner_that_is_replaced_while_it_runs_goes_on_and_the_next_run_is_of_the_new
 }
 
 fn desk(settings: TuneSettings) -> TuningDesk {
-    TuningDesk::start(&"h1".parse().expect("a name"), settings).expect("a thread")
+    TuningDesk::start(&"h1".parse().expect("a name"), settings, None).expect("a thread")
 }
 
 fn ask(id: &str, what: TuneWhat) -> TuneAsk {

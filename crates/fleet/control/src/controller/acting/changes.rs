@@ -16,8 +16,9 @@ use crate::controller::acting::tuning::unknown;
 use crate::controller::answers::changes::{ChangeSeen, change_document, history_document, shown_document};
 use crate::controller::answers::replies::{document, refusal, register_away};
 use crate::controller::audit_trail::AuditAct;
-use crate::controller::changes::draft::{DraftedChange, change_draft, settings_of};
+use crate::controller::changes::draft::DraftedChange;
 use crate::controller::changes::{HostsNow, OpenChange};
+use crate::controller::planning::changes::{change_draft, settings_of};
 use crate::decisions::changes::{CHANGES_OPEN_MAX, ChangeEnd, ChangeRecord, ChangeRow, RECORD_LEN_MAX};
 use crate::register::RegisterError;
 use crate::service::access::controller_of;
@@ -226,6 +227,14 @@ impl Controller {
             Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
             Err(error) => return refusal(422, &error.to_string()),
         };
+        let hosts = HostsNow::new(self.register.view(), &self.agents, &self.health);
+        if plan.hosts.iter().all(|host| hosts.is_frozen(host)) {
+            let error = "all hosts of the change are in frozen scopes";
+            return refusal(
+                409,
+                &format!("{error}\n  hint: `control status` names them, and `control thaw` ends a freeze"),
+            );
+        }
         self.write_new(ChangeRecord { plan, act: drafted.act, objective: drafted.objective }, by)
     }
 
@@ -413,8 +422,26 @@ impl Controller {
             let error = format!("change {other} is on its way on hosts of change {number}");
             return Err(refusal(409, &format!("{error}\n  hint: wait for its end, or undo it first")));
         }
+        if let Some(newer) = self.newer_on_same_hosts(&record).map_err(|error| register_away(&error))? {
+            let error = format!("change {newer} was made on hosts of change {number} since");
+            return Err(refusal(409, &format!("{error}\n  hint: undo that one first")));
+        }
         self.tuning.changes.begin(record, progress, self.now);
         Ok(())
+    }
+
+    /// A later change that is done, of hosts that a change has.
+    fn newer_on_same_hosts(&self, record: &ChangeRecord) -> Result<Option<ChangeNumber>, RegisterError> {
+        let is_newer = |row: &&ChangeRow| {
+            row.number > record.plan.number && row.end.as_ref().is_some_and(|end| end.state == "done")
+        };
+        for row in self.register.view().changes().rows.iter().filter(is_newer) {
+            let newer = self.register.change_record(row)?;
+            if newer.plan.hosts.iter().any(|host| record.plan.has(&host.host)) {
+                return Ok(Some(row.number));
+            }
+        }
+        Ok(None)
     }
 }
 
