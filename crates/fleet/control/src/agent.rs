@@ -59,8 +59,10 @@ const ORDERS_MAX: usize = 2;
 pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
 pub use pages::MetricsPlace;
-pub use settings::{AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings};
-pub use upgrade::{HostProgram, HostUpgrade, UpgradeSettings, UpgradedMember};
+pub use settings::{
+    AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember,
+};
+pub use upgrade::{HostProgram, HostUpgrade};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,7 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Arguments of `apply`.
 #[derive(Clone, Debug, Args)]
-pub(in crate::control) struct ApplyArguments {
+pub(crate) struct ApplyArguments {
     /// Which hosts: all, or host=, zone=, cluster= and class= with names between commas, such as cluster=web,zone=a,b
     #[arg(long, value_name = "SCOPE", required_unless_present = "id")]
     hosts: Option<String>,
@@ -58,7 +58,7 @@ pub(in crate::control) struct ApplyArguments {
 
 /// What `control upgrade` applies by: the terms of a change without what is planned.
 #[derive(Clone, Debug, Args)]
-pub(in crate::control) struct UpgradeTerms {
+pub(crate) struct UpgradeTerms {
     /// A kind of hosts that cannot be judged is changed all the same; `all` for each of them
     #[arg(long, value_name = "KIND")]
     accept: Vec<String>,
@@ -75,12 +75,12 @@ pub(in crate::control) struct UpgradeTerms {
     #[arg(long, requires = "apply")]
     follow: bool,
     #[command(flatten)]
-    pub(in crate::control) change: Change,
+    pub(crate) change: Change,
 }
 
 impl UpgradeTerms {
     /// What applies the plans of a question.
-    pub(in crate::control) fn of(&self, id: String, wait: u64) -> ApplyArguments {
+    pub(crate) fn of(&self, id: String, wait: u64) -> ApplyArguments {
         let UpgradeTerms { accept, on_halt, set, objective, follow, change } = self.clone();
         let (hosts, profile, strategy, promise) = (None, None, None, Vec::new());
         let id = Some(id);
@@ -162,7 +162,7 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 }
 
 /// Shows the change that would be made; with `--apply`, begins it.
-pub(in crate::control) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
     let place = &job.change.place;
     let id = match &job.id {
         Some(id) => id.clone(),

@@ -3,12 +3,12 @@
 use crate::service::SayLine;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
 use super::pages::MetricsPlace;
-use super::upgrade::UpgradeSettings;
 use crate::client::ControlPlace;
 use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
@@ -67,6 +67,36 @@ pub struct TuneSettings {
     pub binary: Option<PathBuf>,
     /// How long a look reads counters, in seconds.
     pub seconds: u32,
+}
+
+/// How another version of the program gets into force on a host.
+#[derive(Clone)]
+pub struct UpgradeSettings {
+    /// The symbolic link that the units start.
+    pub link: PathBuf,
+    /// Paths of programs, with `{version}` for the name of a version.
+    pub programs: String,
+    /// Time for each server and router, until it is proved to have the program.
+    pub within: Duration,
+    /// Those that start what the link points to.
+    pub members: Vec<UpgradedMember>,
+    /// Those of the host that do not, with the reason.
+    pub others: Vec<(String, String)>,
+}
+
+/// A server or router that starts what the link points to.
+#[derive(Clone)]
+pub struct UpgradedMember {
+    /// `server m1`, `router r1`
+    pub name: String,
+    /// Whether it keeps items, which must be there afterwards.
+    pub has_items: bool,
+    /// Where it answers.
+    pub place: PeerPlace,
+    /// Its process.
+    pub process: ProcessLook,
+    /// The command that has the program of the link take over.
+    pub reload: Vec<String>,
 }
 
 /// What an agent is beside, and whom it asks.

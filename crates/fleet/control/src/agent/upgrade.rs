@@ -27,51 +27,18 @@ use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
-use super::settings::ProcessLook;
+use super::settings::UpgradeSettings;
 use super::state::AgentStore;
 use crate::service::SayLine;
 use crate::service::turn::{PlanWish, answer_digest};
-use crate::wire::PeerPlace;
 use act::UpgradeNotes;
 use link::ProgramLink;
 use processes::{Runs, ticks_now};
-use program::{KnownDigests, Program};
+use program::{KnownDigests, Program, shown};
 use proof::{Proof, Wanted};
 
-/// Letters of a digest that are shown.
-const SHOWN_LEN: usize = 12;
 /// Interval of looks at processes.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// How another version of the program gets into force on a host.
-#[derive(Clone)]
-pub struct UpgradeSettings {
-    /// The symbolic link that the units start.
-    pub link: PathBuf,
-    /// Paths of programs, with `{version}` for the name of a version.
-    pub programs: String,
-    /// Time for each server and router, until it is proved to have the program.
-    pub within: Duration,
-    /// Those that start what the link points to.
-    pub members: Vec<UpgradedMember>,
-    /// Those of the host that do not, with the reason.
-    pub others: Vec<(String, String)>,
-}
-
-/// A server or router that starts what the link points to.
-#[derive(Clone)]
-pub struct UpgradedMember {
-    /// `server m1`, `router r1`
-    pub name: String,
-    /// Whether it keeps items, which must be there afterwards.
-    pub has_items: bool,
-    /// Where it answers.
-    pub place: PeerPlace,
-    /// Its process.
-    pub process: ProcessLook,
-    /// The command that has the program of the link take over.
-    pub reload: Vec<String>,
-}
 
 /// What another version would change on the host.
 #[derive(Debug)]
@@ -307,11 +274,6 @@ impl HostUpgrade {
             })),
         })
     }
-}
-
-/// The beginning of a digest.
-fn shown(digest: &AnswerDigest) -> &str {
-    &digest.as_str()[..SHOWN_LEN]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::service::turn::ChangeOrder;
 
 /// Carries out acts of one kind. What the host is like is read from the host in every look, and believed from no file.
-pub(in crate::agent) trait HostActor: Send {
+pub(crate) trait HostActor: Send {
     /// How the host is.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ pub(in crate::agent) trait HostActor: Send {
 
 /// What has come of an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::agent) enum BegunAct {
+pub(crate) enum BegunAct {
     /// It is done.
     Done,
     /// The host was as it shall be already, so there is nothing to take back.
@@ -47,7 +47,7 @@ pub(in crate::agent) enum BegunAct {
 
 /// How a host is with a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::agent) enum ActState {
+pub(crate) enum ActState {
     /// As before it.
     AsBefore,
     /// Something of it is there.
@@ -61,7 +61,7 @@ pub(in crate::agent) enum ActState {
 
 /// How far an act is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::agent) enum ActPhase {
+pub(crate) enum ActPhase {
     /// A process does it or takes it back now.
     AtWork,
     /// The process that did it, or took it back, has ended before its end.

@@ -10,11 +10,13 @@ use std::time::Duration;
 use fleet::tuning::{AnswerDigest, HostFacts};
 use ring::digest::{Context, SHA256};
 
-use super::UpgradedMember;
 use super::processes::{self, Runs};
 use super::reload::{Ran, run};
+use crate::agent::settings::UpgradedMember;
 use crate::agent::tuning::program::check_way;
 
+/// Letters of a digest that are shown.
+const SHOWN_LEN: usize = 12;
 /// Bytes that are hashed at a time.
 const PART_LEN: usize = 1 << 20;
 /// A program that has not said its version by then does not start here.
@@ -121,4 +123,9 @@ pub(super) fn host_facts() -> HostFacts {
         memory_bytes: os::memory::of_host().unwrap_or(0),
         ..HostFacts::default()
     }
+}
+
+/// The beginning of a digest.
+pub(super) fn shown(digest: &AnswerDigest) -> &str {
+    &digest.as_str()[..SHOWN_LEN]
 }

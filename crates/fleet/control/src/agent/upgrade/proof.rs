@@ -9,13 +9,12 @@ use fleet::figures::MemberTally;
 use fleet::tuning::AnswerDigest;
 use os::clock::{Stopwatch, pause};
 
-use super::UpgradedMember;
 use super::connects::{Connecting, Connects};
 use super::processes::{self, Process, STARTED_BY};
-use super::program::KnownDigests;
+use super::program::{KnownDigests, shown};
 use super::reload::{Ran, run};
-use super::shown;
 use crate::agent::server_stats::tally_in;
+use crate::agent::settings::UpgradedMember;
 use crate::wire::converse;
 
 /// Interval of looks at the process.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::agent::settings::UpgradedMember;
 use crate::service::turn::ProcessReport;
+use crate::wire::PeerPlace;
 
 /// A host whose only server is this process: nothing on it can be reloaded.
 fn host(name: &str) -> (PathBuf, HostUpgrade) {

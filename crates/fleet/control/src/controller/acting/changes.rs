@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use admin::api::ApiReply;
 use fleet::HostId;
 use fleet::waves::{
-    ChangeError, ChangeEvent, ChangeNumber, ChangePlan, ChangeState, FleetChange, SignalSource, WaveSettings,
+    ChangeError, ChangeEvent, ChangeNumber, ChangePlan, ChangeState, FleetChange, HostsAlike, SignalSource,
+    WaveSettings,
 };
 use serde_json::json;
 
@@ -173,25 +174,28 @@ impl Controller {
             Ok(drafted) => drafted,
             Err(reply) => return reply,
         };
-        let (plan, refused) = match self.planned(&drafted, ChangeNumber(0)) {
-            Ok(plan) => (plan, None),
-            Err(error @ (ChangeError::NoPair { .. } | ChangeError::TooFewPairs { .. })) => {
-                // The rest is shown all the same, so that all that is in the way is seen at once.
-                let mut draft = drafted.draft.clone();
-                draft.accepted = ChangePlan::kinds_of(&draft.hosts);
-                match ChangePlan::new(draft, &[]) {
-                    Ok(plan) => (plan, Some(error.to_string())),
-                    Err(error) => return refusal(422, &error.to_string()),
+        let mut draft = drafted.draft.clone();
+        let mut needed: Vec<(HostsAlike, String)> = Vec::new();
+        // The rest is shown all the same, so that all that is in the way is seen at once.
+        let plan = loop {
+            match ChangePlan::new(draft.clone(), &self.tuning.changes.plans()) {
+                Ok(plan) => break plan,
+                Err(error @ (ChangeError::NoPair { .. } | ChangeError::TooFewPairs { .. })) => {
+                    let why = error.to_string();
+                    let (ChangeError::NoPair { kind, .. } | ChangeError::TooFewPairs { kind, .. }) = error
+                    else {
+                        return refusal(422, &why);
+                    };
+                    draft.accepted.insert(kind.clone());
+                    needed.push((kind, why));
                 }
+                Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
+                Err(ChangeError::NoHosts) => return refusal(422, &no_hosts(&drafted)),
+                Err(error) => return refusal(422, &error.to_string()),
             }
-            Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
-            Err(ChangeError::NoHosts) => {
-                return refusal(422, &no_hosts(&drafted));
-            }
-            Err(error) => return refusal(422, &error.to_string()),
         };
         self.tuning.changes.shown.note(&drafted);
-        shown_document(&drafted, &plan, refused.as_deref())
+        shown_document(&drafted, &plan, &needed)
     }
 
     /// Begins a change, if it is the one that was shown.
