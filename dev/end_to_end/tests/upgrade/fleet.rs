@@ -189,6 +189,8 @@ fn get_until(router: SocketAddr, end: &AtomicBool) -> RoutedMet {
     let mut met = RoutedMet::default();
     let mut stream: Option<BufReader<TcpStream>> = None;
     while !end.load(Ordering::Acquire) {
+        // The processes of the fleet have two CPUs together.
+        clock::pass(Duration::from_millis(1));
         let begun = clock::now();
         let key = met.gets as usize % ITEMS;
         let answer = loop {
@@ -246,12 +248,13 @@ fn a_version_goes_through_nine_servers_and_three_routers_and_back_and_no_item_is
     let shown = fleet.control(&["upgrade", "--version", "new", "--accept", "all"]).expect("a plan");
     assert!(shown.contains("upgrade to new"), "{shown}");
     fleet.check("old");
-    let times = ["baseline_ms=1000", "look_ms=1000", "zone_ms=1000"];
+    // On a busy machine an agent may be late, and a host that is not heard is left out.
+    let times = ["baseline_ms=1000", "look_ms=1000", "zone_ms=1000", "silence_ms=300000"];
     let times: Vec<&str> = times.into_iter().flat_map(|time| ["--set", time]).collect();
     let words = ["upgrade", "--version", "new", "--accept", "all", "--apply", "--why", "a test", "--follow"];
     let done = fleet.control(&[&words[..], &times].concat());
     let done = done.unwrap_or_else(|why| panic!("{why}\n{}", fleet.logs()));
-    assert!(done.contains("done"), "{done}\n{}", fleet.logs());
+    assert!(done.contains("done") && !done.contains("left out"), "{done}\n{}", fleet.logs());
     fleet.check("new");
     fleet.control(&["tune", "undo", "1", "--why", "a test"]).expect("an undo");
     let undone = fleet.control(&["tune", "status", "1", "--follow"]).expect("a status");
