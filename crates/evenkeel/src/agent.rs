@@ -5,6 +5,7 @@ mod beside;
 mod join;
 mod process;
 mod settings;
+mod upgrade;
 mod variables;
 
 use std::path::PathBuf;
@@ -103,6 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         routers: routers.collect(),
         servers: servers.collect(),
         tune: file.tune.settings(),
+        upgrade: upgrade::settings(&file, place),
         folder: file.folder.clone(),
         controllers: file.controllers.clone(),
         tls: controllers_tls,

@@ -14,6 +14,7 @@ mod serve;
 mod statuses;
 mod top;
 mod tune;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -61,8 +62,10 @@ enum Job {
     Diff(DiffArguments),
     /// Show which slot and member a key belongs to, and by which generation
     Why(WhyArguments),
-    /// Find what limits the hosts of the fleet, and what the tuner would change on them
+    /// Find what limits the hosts of the fleet and what the tuner would change on them, and change them by canaries and waves
     Tune(tune::TuneArguments),
+    /// Bring another version of the program to the hosts, by canaries and waves, and without a lost item
+    Upgrade(Box<upgrade::UpgradeArguments>),
     /// Let nothing change in a scope: `fleet`, `cluster/NAME` or `zone/NAME`
     Freeze(change::FreezeArguments),
     /// Let a scope change again
@@ -153,6 +156,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Scale(job) => change::scale(job),
         Job::Rollback(job) => change::rollback(job),
         Job::Tune(job) => tune::run(job),
+        Job::Upgrade(job) => upgrade::run(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),

@@ -57,6 +57,8 @@ use shadow_file::ShadowFile;
 use stats_files::StatsFiles;
 use tls::RouterTls;
 
+/// Time at the end for requests that are under way. Most have their answer in some milliseconds; a server that hangs delays the end by no more.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// Threads that make TLS handshakes, with clients and with servers.
 const HANDSHAKE_THREADS: usize = 2;
 
@@ -181,7 +183,11 @@ fn serve(
     start("signals", move || {
         answer_signals(&signals, &bell, || {
             ending.stopping();
-            stop.stop();
+            let leaving = stop.clone();
+            // Beside this thread, for a second signal does not wait.
+            if start("ending", move || leaving.hand_over(ANSWERS_WITHIN)).is_err() {
+                stop.stop();
+            }
         });
     })?;
     let view = network.view();

@@ -1,4 +1,5 @@
-//! Pages about the control plane, typed as they stand: a fleet of several hosts and what its tuners find, and more slots in a cluster on one machine.
+//! Pages about the control plane, typed as they stand: a fleet of several hosts and what its tuners find, more slots in a cluster on one machine, and
+//! another version of the program on one.
 //!
 //! What stands for something else, and nothing besides:
 //!
@@ -221,7 +222,7 @@ fn a_fleet_of_several_hosts_is_made_by_its_page() {
     let mut typist = Typist::new();
     typist.make_hosts(&commands);
     commands.iter().for_each(|command| typist.type_command(command));
-    for heading in ["## What limits the hosts", "## What the tuner would change"] {
+    for heading in ["## What limits the hosts", "## What the tuner would change", "## Carrying it out"] {
         let commands = commands_of("docs/control/tuning.md", Some(heading));
         commands.iter().for_each(|command| typist.type_command(command));
     }
@@ -258,6 +259,35 @@ fn a_cluster_on_one_machine_gets_more_slots_and_fewer_by_its_page() {
     }
     assert!(seen.contains(&4), "{seen:?}");
     assert_eq!(seen.last(), Some(&3), "{seen:?}");
+}
+
+#[test]
+fn a_version_goes_through_one_machine_by_its_page() {
+    let commands = commands_of("docs/control/upgrades.md", Some("## Try it on one machine"));
+    // In a place that nobody else writes to.
+    let place = std::env::temp_dir().join(format!("evenkeel-try-upgrade-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    let mut typist = Typist::new();
+    for mut command in commands {
+        let elsewhere = |text: &str| text.replace("/tmp/try-upgrade", &place.display().to_string());
+        command.text = elsewhere(&command.text);
+        command.shown.iter_mut().for_each(|line| *line = elsewhere(line));
+        if STAYS.iter().any(|(begins, _)| command.text.starts_with(begins)) {
+            typist.start("", &command.text);
+        } else {
+            typist.type_command(&command);
+        }
+        // A person who has started the agent looks for the next command meanwhile.
+        if command.text.starts_with("evenkeel agent ") {
+            let check = format!("evenkeel control tune check --at unix:{}/control", place.display());
+            let knows = || {
+                let output = typist.shell(&["timeout", SECONDS_MAX], "", &check).output().expect("timeout");
+                String::from_utf8_lossy(&output.stdout).contains("does not allow it").then_some(())
+            };
+            assert!(clock::wait_for(knows).is_some(), "{}", typist.logs());
+        }
+    }
+    fs::remove_dir_all(&place).expect("it is there");
 }
 
 fn file_of(typist: &Typist, name: &str) -> String {

@@ -46,3 +46,5 @@ mod takeover_survival;
 mod tls;
 mod transcripts;
 mod up;
+mod upgrade;
+mod waves;

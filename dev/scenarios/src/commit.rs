@@ -119,6 +119,7 @@ fn begin(fleet: &Fleet, memory: &RunFolder, number: usize, loads: &Loads) -> Res
         routers: vec![router],
         servers: Vec::new(),
         tune: TuneSettings::default(),
+        upgrade: None,
         folder: folder.join("agent"),
         controllers: controllers.collect(),
         tls: credentials(fleet, &format!("{host}.pem"))?,

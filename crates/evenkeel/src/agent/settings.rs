@@ -8,6 +8,8 @@ use control::{
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use serde::{Deserialize, Deserializer};
 
+use super::upgrade::{UpgradeEntry, check_command};
+
 /// Controllers of a fleet.
 const CONTROLLERS_MAX: usize = 16;
 
@@ -29,6 +31,8 @@ pub(super) struct AgentFile {
     /// Whether the tuner runs on this host; it does not without this section.
     #[serde(default)]
     pub(super) tune: TuneEntry,
+    /// How servers and routers get another version of the program; they do not without this section.
+    pub(super) upgrade: Option<UpgradeEntry>,
     #[serde(default)]
     pub(super) server: Vec<ServerEntry>,
     #[serde(default)]
@@ -45,7 +49,7 @@ pub(super) struct TuneEntry {
     /// It plans when asked, and changes nothing.
     #[serde(default)]
     plan: bool,
-    /// It changes the host; this version does not do that.
+    /// It changes the host when it is told, as root.
     #[serde(default)]
     apply: bool,
     /// The program; the agent's own without it.
@@ -61,9 +65,6 @@ const LOOK_S_MAX: u32 = 120;
 
 impl TuneEntry {
     fn check(&self) -> Result<(), String> {
-        if self.apply {
-            return Err("[tune] apply: expected false, found true: an agent of this version plans and changes nothing".to_owned());
-        }
         if let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_absolute()) {
             return Err(format!(
                 "[tune] binary: expected an absolute path, found {:?}",
@@ -80,8 +81,8 @@ impl TuneEntry {
 
     /// What the agent is told.
     pub(super) fn settings(&self) -> TuneSettings {
-        let TuneEntry { check, plan, ref binary, seconds, .. } = *self;
-        TuneSettings { check, plan, binary: binary.clone(), seconds: seconds.unwrap_or(LOOK_S) }
+        let TuneEntry { check, plan, apply, ref binary, seconds } = *self;
+        TuneSettings { check, plan, apply, binary: binary.clone(), seconds: seconds.unwrap_or(LOOK_S) }
     }
 }
 
@@ -96,6 +97,8 @@ pub(super) struct ServerEntry {
     pub(super) metrics: Option<MetricsPlace>,
     /// Written by `serve -P` or `memcached -P`.
     pub(super) pid_file: PathBuf,
+    /// The command that has the program of `[upgrade]` take over.
+    pub(super) reload: Option<Vec<String>>,
     /// What it reads as --cluster-file, and nobody else writes.
     pub(super) cluster_file: Option<PathBuf>,
     /// The file with its certificate and key, which the agent renews.
@@ -117,6 +120,8 @@ pub(super) struct RouterEntry {
     #[serde(default, deserialize_with = "metrics")]
     pub(super) metrics: Option<MetricsPlace>,
     pub(super) pid_file: PathBuf,
+    /// The command that has the program of `[upgrade]` take over.
+    pub(super) reload: Option<Vec<String>>,
     /// Where clients reach it, for lists of routers.
     pub(super) client_address: Option<String>,
     /// What it reads as --cluster-file, and nobody else writes.
@@ -152,7 +157,18 @@ impl AgentFile {
         twice("file", files.map(|path| path.to_str().unwrap_or_default()))?;
         file.router.iter().try_for_each(RouterEntry::check)?;
         file.tune.check()?;
+        file.check_upgrade()?;
         Ok(file)
+    }
+}
+
+impl AgentFile {
+    fn check_upgrade(&self) -> Result<(), String> {
+        self.upgrade.as_ref().map_or(Ok(()), UpgradeEntry::check)?;
+        let servers = self.server.iter().map(|one| (format!("server {}", one.member), &one.reload));
+        let routers = self.router.iter().map(|one| (format!("router {}", one.name), &one.reload));
+        let has_section = self.upgrade.is_some();
+        servers.chain(routers).try_for_each(|(of, words)| check_command(&of, words.as_deref(), has_section))
     }
 }
 
@@ -219,14 +235,17 @@ mod tests {
     fn the_tuner_runs_only_where_the_file_says_so() {
         let settings =
             |text: &str| AgentFile::parse(&[HEAD, text, SERVER].concat()).map(|file| file.tune.settings());
-        let nothing = TuneSettings { check: false, plan: false, binary: None, seconds: LOOK_S };
+        let nothing = TuneSettings { check: false, plan: false, apply: false, binary: None, seconds: LOOK_S };
         assert_eq!(settings(""), Ok(nothing.clone()));
         assert_eq!(settings("[tune]\n"), Ok(nothing.clone()));
-        let all = "[tune]\ncheck = true\nplan = true\napply = false\nbinary = \"/usr/bin/evenkeel\"\nseconds = 10\n";
+        let all =
+            "[tune]\ncheck = true\nplan = true\napply = true\nbinary = \"/usr/bin/evenkeel\"\nseconds = 10\n";
         let binary = Some(PathBuf::from("/usr/bin/evenkeel"));
-        assert_eq!(settings(all), Ok(TuneSettings { check: true, plan: true, binary, seconds: 10 }));
+        assert_eq!(
+            settings(all),
+            Ok(TuneSettings { check: true, plan: true, apply: true, binary, seconds: 10 })
+        );
         for (wrong, expected) in [
-            ("apply = true", "[tune] apply: expected false, found true"),
             ("binary = \"evenkeel\"", "[tune] binary: expected an absolute path, found \"evenkeel\""),
             ("seconds = 0", "[tune] seconds: expected 1 to 120, found 0"),
             ("seconds = 121", "[tune] seconds: expected 1 to 120, found 121"),
@@ -234,6 +253,33 @@ mod tests {
         ] {
             let error = settings(&format!("[tune]\n{wrong}\n")).expect_err("refused");
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn programs_are_named_by_absolute_paths_and_reloads_need_them() {
+        let section = "[upgrade]\nlink = \"/usr/local/lib/evenkeel/current\"\nprograms = \"/opt/evenkeel/{version}/evenkeel\"\n";
+        let reload = "reload = [\"/usr/bin/systemctl\", \"reload\", \"evenkeel\"]\n";
+        assert!(AgentFile::parse(&[HEAD, section, SERVER, reload, ROUTER, reload].concat()).is_ok());
+        assert!(AgentFile::parse(&[HEAD, section, SERVER].concat()).is_ok());
+        refused(&[HEAD, SERVER, reload].concat(), "server m1: expected [upgrade] with reload, found none");
+        for (right, wrong, expected) in [
+            ("\"/usr/local", "\"usr/local", "[upgrade] link: expected an absolute path, found usr/local/"),
+            ("\"/opt/", "\"opt/", "[upgrade] programs: expected an absolute path, found opt/"),
+            (
+                "{version}",
+                "now",
+                "[upgrade] programs: expected a path with {version}, found /opt/evenkeel/now/",
+            ),
+            ("programs", "seconds = 0\nprograms", "[upgrade] seconds: expected 1 to 600, found 0"),
+        ] {
+            refused(&[HEAD, &section.replace(right, wrong), SERVER].concat(), expected);
+        }
+        for (wrong, expected) in [
+            ("[]", "server m1: reload: expected a command, found an empty list"),
+            ("[\"systemctl\"]", "reload: expected the absolute path of a program, found \"systemctl\""),
+        ] {
+            refused(&[HEAD, section, SERVER, &format!("reload = {wrong}\n")].concat(), expected);
         }
     }
 

@@ -195,6 +195,7 @@ fn agent(settings: &PlaneSettings<'_>) -> Result<(), Failure> {
         routers: vec![router],
         servers: servers.collect(),
         tune: TuneSettings::default(),
+        upgrade: None,
         folder: settings.place.file("agent"),
         controllers: vec![ControlPlace::Unix(socket(settings.place))],
         tls: Arc::new(tls),

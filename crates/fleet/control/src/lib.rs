@@ -22,8 +22,8 @@ mod words;
 mod testing;
 
 pub use agent::{
-    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, MetricsPlace, ProcessLook,
-    TuneSettings, start_agent,
+    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram, HostUpgrade,
+    MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember, start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};
@@ -34,6 +34,7 @@ pub use decisions::{
 pub use identity::{authority, join_token};
 pub use liveness::LivenessOutbox;
 pub use liveness::relay::{RelaySettings, start_relay};
+pub use probe::objective::{ObjectiveAnswer, ObjectiveBoard, PrometheusPlace, start_objectives};
 pub use probe::{ProbeResult, start_probes};
 pub use routers::route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use service::access::Requester;

@@ -31,6 +31,11 @@ impl<T> IdSlab<T> {
         Id { index, generation: entry.0 }
     }
 
+    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+        let (generation, value) = self.entries.get(id.index as usize)?;
+        if *generation == id.generation { value.as_ref() } else { None }
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
         let (generation, value) = self.entries.get_mut(id.index as usize)?;

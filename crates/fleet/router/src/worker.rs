@@ -173,6 +173,16 @@ impl Handler for RouteWorker {
         }
     }
 
+    /// At the end of the router, which waits for this moment: there is nothing in it for another one.
+    fn pack(&self, peer: &RouterPeer) -> Option<Vec<u8>> {
+        match peer {
+            RouterPeer::Client(state) if state.is_between() && self.clients.is_answered(state.id) => {
+                Some(Vec::new())
+            }
+            RouterPeer::Client(_) | RouterPeer::Server(_) => None,
+        }
+    }
+
     fn on_drained(&mut self, peer: &mut RouterPeer, turn: &mut Turn<Arc<[u8]>>) {
         if let RouterPeer::Client(state) = peer {
             self.clients.wake_if_room(state.id, turn);

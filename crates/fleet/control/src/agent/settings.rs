@@ -3,6 +3,7 @@
 use crate::service::SayLine;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
@@ -53,17 +54,49 @@ pub struct AgentServer {
     pub cluster_file: Option<PathBuf>,
 }
 
-/// Whether and how an agent runs the tuner. It changes nothing of the host.
+/// Whether and how an agent runs the tuner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TuneSettings {
     /// It looks what limits the host, once an hour and when asked.
     pub check: bool,
     /// It plans when asked.
     pub plan: bool,
+    /// It changes the host when it is told.
+    pub apply: bool,
     /// The program with `tune check`; the agent's own if none.
     pub binary: Option<PathBuf>,
     /// How long a look reads counters, in seconds.
     pub seconds: u32,
+}
+
+/// How another version of the program gets into force on a host.
+#[derive(Clone)]
+pub struct UpgradeSettings {
+    /// The symbolic link that the units start.
+    pub link: PathBuf,
+    /// Paths of programs, with `{version}` for the name of a version.
+    pub programs: String,
+    /// Time for each server and router, until it is proved to have the program.
+    pub within: Duration,
+    /// Those that start what the link points to.
+    pub members: Vec<UpgradedMember>,
+    /// Those of the host that do not, with the reason.
+    pub others: Vec<(String, String)>,
+}
+
+/// A server or router that starts what the link points to.
+#[derive(Clone)]
+pub struct UpgradedMember {
+    /// `server m1`, `router r1`
+    pub name: String,
+    /// Whether it keeps items, which must be there afterwards.
+    pub has_items: bool,
+    /// Where it answers.
+    pub place: PeerPlace,
+    /// Its process.
+    pub process: ProcessLook,
+    /// The command that has the program of the link take over.
+    pub reload: Vec<String>,
 }
 
 /// What an agent is beside, and whom it asks.
@@ -80,6 +113,8 @@ pub struct AgentSettings {
     pub servers: Vec<AgentServer>,
     /// Whether and how it runs the tuner.
     pub tune: TuneSettings,
+    /// How its servers and routers get another program; none if they do not.
+    pub upgrade: Option<UpgradeSettings>,
     /// A folder for what it must not forget, which only it writes to.
     pub folder: PathBuf,
     /// Its controllers.

@@ -49,6 +49,7 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
         routers: Vec::new(),
         servers: Vec::new(),
         tune: TuneSettings::default(),
+        upgrade: None,
         folder: std::env::temp_dir(),
         controllers: vec![place],
         tls: Arc::new(tls),
@@ -62,7 +63,7 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
     std::thread::spawn(move || turns.take_turns(&shared, &sender));
     let found: Vec<u64> = seen.iter().take(3).collect();
     assert_eq!(found, [0, 7, 7]);
-    assert_eq!(orders.recv().expect("the first ones").version, 7);
+    assert_eq!(orders.recv().expect("the first ones").orders.version, 7);
     assert!(figures.turns().0 >= 2, "answers are counted");
 }
 

@@ -6,9 +6,9 @@
 //!
 //! Nothing of the host is changed. The tuner is known by its command line, its JSON and its exit statuses alone.
 
-mod command;
-mod program;
-mod runs;
+pub(super) mod command;
+pub(super) mod program;
+pub(super) mod runs;
 mod schedule;
 
 use std::collections::BTreeMap;
@@ -20,9 +20,10 @@ use fleet::{HostId, TuneAskId};
 use os::clock::{Stopwatch, unix_s};
 
 use super::settings::TuneSettings;
+use super::upgrade::HostUpgrade;
 use crate::service::turn::{
-    ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, TuneAnswer, TuneAsk, TuneBody, TuneOrders, TuneReport,
-    TuneWhat,
+    ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, PlanWish, TuneAnswer, TuneAsk, TuneBody, TuneOrders,
+    TuneReport, TuneWhat,
 };
 use runs::{Found, TunerRuns};
 use schedule::LookSchedule;
@@ -79,7 +80,11 @@ impl Timed {
 
 impl TuningDesk {
     /// Starts its thread, if the tuner may run at all.
-    pub(super) fn start(host: &HostId, settings: TuneSettings) -> std::io::Result<TuningDesk> {
+    pub(super) fn start(
+        host: &HostId,
+        settings: TuneSettings,
+        upgrade: Option<HostUpgrade>,
+    ) -> std::io::Result<TuningDesk> {
         let check = if settings.check { TuneAnswer::Waiting } else { TuneAnswer::NotAllowed };
         let state = DeskState {
             orders: TuneOrders::default(),
@@ -93,7 +98,7 @@ impl TuningDesk {
         let (of_thread, schedule) = (Arc::clone(&shared), LookSchedule::new(host, unix_s()));
         std::thread::Builder::new()
             .name("tuning".to_owned())
-            .spawn(move || of_thread.work(&settings, schedule))?;
+            .spawn(move || of_thread.work(&settings, upgrade, schedule))?;
         Ok(TuningDesk { shared, reported: u64::MAX })
     }
 
@@ -132,13 +137,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, settings: &TuneSettings, mut schedule: LookSchedule) {
+    fn work(&self, settings: &TuneSettings, mut upgrade: Option<HostUpgrade>, mut schedule: LookSchedule) {
         let (mut runs, clock) = (TunerRuns::new(settings), Stopwatch::start());
         loop {
             let job = {
                 let mut state = self.lock();
                 state.forget_old();
-                state.refuse(settings);
+                state.refuse(settings, upgrade.is_some());
                 let is_due = settings.check && schedule.is_due(clock.passed());
                 match state.next(settings, is_due) {
                     Some(job) => job,
@@ -155,9 +160,12 @@ impl Shared {
                     self.lock().take_look(asks, found);
                 }
                 Job::Plan(ask) => {
-                    let found = match &ask.what {
-                        TuneWhat::Plan(wish) => runs.plan(wish),
-                        TuneWhat::Check => continue,
+                    let found = match (&ask.what, &mut upgrade) {
+                        (TuneWhat::Plan(PlanWish::Version(version)), Some(upgrade)) => {
+                            upgrade.plan(version).map(Found::from)
+                        }
+                        (TuneWhat::Plan(wish), _) => runs.plan(wish),
+                        (TuneWhat::Check, _) => continue,
                     };
                     self.lock().take_plan(ask.id, found);
                 }
@@ -184,17 +192,23 @@ impl DeskState {
     }
 
     /// Answers at once what this agent does not do.
-    fn refuse(&mut self, settings: &TuneSettings) {
-        let answer = match (settings.plan, rustix::process::geteuid().is_root()) {
-            (false, _) => TuneAnswer::NotAllowed,
-            (true, false) => TuneAnswer::NotRoot,
-            (true, true) => return,
+    fn refuse(&mut self, settings: &TuneSettings, is_upgraded: bool) {
+        let is_root = rustix::process::geteuid().is_root();
+        let refusal = |ask: &TuneAsk| match (&ask.what, settings.plan, is_root) {
+            (TuneWhat::Plan(PlanWish::Version(_)), _, _) => (!is_upgraded).then(|| TuneAnswer::Failed {
+                why: "the agent's file does not allow it: [upgrade] is not there".to_owned(),
+                age_s: 0,
+            }),
+            (TuneWhat::Plan(_), false, _) => Some(TuneAnswer::NotAllowed),
+            (TuneWhat::Plan(_), true, false) => Some(TuneAnswer::NotRoot),
+            (TuneWhat::Plan(_), true, true) | (TuneWhat::Check, _, _) => None,
         };
-        let plans = self.orders.asks.iter().filter(|ask| matches!(ask.what, TuneWhat::Plan(_)));
-        let new = plans.filter(|ask| !self.plans.iter().any(|(known, _)| *known == ask.id));
-        let new: Vec<TuneAskId> = new.map(|ask| ask.id.clone()).collect();
-        for ask in new {
-            self.put_plan(ask, answer.clone());
+        let is_new = |ask: &TuneAskId| !self.plans.iter().any(|(known, _)| known == ask);
+        let asks = self.orders.asks.iter().filter(|ask| is_new(&ask.id));
+        let refused: Vec<(TuneAskId, TuneAnswer)> =
+            asks.filter_map(|ask| Some((ask.id.clone(), refusal(ask)?))).collect();
+        for (ask, answer) in refused {
+            self.put_plan(ask, answer);
         }
     }
 

@@ -49,6 +49,13 @@ impl HostTable {
         is_news || was_silent
     }
 
+    /// It is heard, and how it is is not known.
+    pub(super) fn say_nothing(&mut self, place: usize) -> bool {
+        let row = &mut self.rows[place];
+        let was_silent = row.silent_since.take().is_some();
+        row.word.take().is_some() || was_silent
+    }
+
     pub(super) fn fall_silent(&mut self, place: usize, since: Now) -> bool {
         let row = &mut self.rows[place];
         row.silent_since.is_none() && row.silent_since.replace(since).is_none()
@@ -70,8 +77,9 @@ impl HostTable {
         !std::mem::replace(&mut self.rows[place].has_left, true)
     }
 
-    pub(super) fn measure(&mut self, place: usize, figures: &HostFigures) {
-        self.rows[place].window.add(figures);
+    /// True if a figure of it has become known.
+    pub(super) fn measure(&mut self, place: usize, figures: &HostFigures) -> bool {
+        self.rows[place].window.add(figures)
     }
 
     pub(super) fn forget_figures(&mut self) {

@@ -168,6 +168,11 @@ impl Clients {
         Next::Wait
     }
 
+    /// Whether a client has all its answers.
+    pub(crate) fn is_answered(&self, client: Id) -> bool {
+        self.windows.get(client).is_some_and(|window| window.is_idle() && window.gathers_since.is_none())
+    }
+
     /// A client sends no more. Whether it has requests without an answer, which it gets, and is closed then.
     pub(crate) fn close_when_answered(&mut self, client: Id) -> bool {
         let Some(window) = self.windows.get_mut(client) else { return false };

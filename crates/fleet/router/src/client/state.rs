@@ -75,6 +75,11 @@ pub(crate) enum RequestProgress {
 }
 
 impl ClientState {
+    /// Nothing of a request has been read that is not whole.
+    pub(crate) fn is_between(&self) -> bool {
+        self.upload.is_none() && self.run.is_none() && self.swallow == 0
+    }
+
     pub(crate) fn new(id: Id) -> ClientState {
         ClientState { id, upload: None, run: None, swallow: 0 }
     }

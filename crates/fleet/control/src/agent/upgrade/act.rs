@@ -1,0 +1,247 @@
+//! Another program as an act of a change: begun, kept, taken back, and taken back by the host itself when no controller is heard.
+//!
+//! A note of both programs is on the disk before the first step. How far the host is, its link and its processes say.
+
+use std::fs;
+use std::time::Duration;
+
+use fleet::tuning::AnswerDigest;
+use os::clock::since_boot_ms;
+use serde::{Deserialize, Serialize};
+use stdx::log_level::LogLevel;
+
+use super::{HostProgram, HostUpgrade, TwoPrograms};
+use crate::agent::changes::actor::{ActPhase, ActState, BegunAct, HostActor};
+use crate::agent::state::AgentStore;
+use crate::service::turn::{ChangeOrder, HostAct};
+
+/// The name of the file with the notes.
+const NAME: &str = "upgrades-of-the-host";
+/// Upgrades that can be taken back, the newest first.
+const NOTES_MAX: usize = 16;
+/// The number of a change without a controller.
+const ALONE: u64 = 0;
+/// The kernel's name of the start of the host since which it runs.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// One upgrade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct UpgradeNote {
+    key: NoteKey,
+    attempt: u32,
+    programs: TwoPrograms,
+    /// The host does not go back by itself any more.
+    is_kept: bool,
+    /// Milliseconds since the start of the host at which it goes back by itself.
+    until_ms: u64,
+    /// Which start that is. After another one the time is over.
+    boot: String,
+}
+
+/// A change, and what the host was to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NoteKey {
+    change: u64,
+    own: AnswerDigest,
+}
+
+/// The notes of a host, the newest last.
+pub(super) struct UpgradeNotes {
+    store: AgentStore,
+}
+
+impl UpgradeNotes {
+    pub(super) fn new(store: AgentStore) -> UpgradeNotes {
+        UpgradeNotes { store }
+    }
+
+    fn all(&self) -> Result<Vec<UpgradeNote>, String> {
+        let notes = self.store.load(NAME).map_err(|error| crate::words::in_full(&error))?;
+        Ok(notes.unwrap_or_default())
+    }
+
+    fn of(&self, key: &NoteKey) -> Result<Option<UpgradeNote>, String> {
+        Ok(self.all()?.into_iter().find(|note| note.key == *key))
+    }
+
+    /// Keeps a note; that of an earlier attempt is forgotten.
+    fn put(&self, note: UpgradeNote) -> Result<(), String> {
+        let mut notes = self.all()?;
+        notes.retain(|other| other.key != note.key);
+        notes.push(note);
+        let old = notes.len().saturating_sub(NOTES_MAX);
+        notes.drain(..old);
+        self.keep(&notes)
+    }
+
+    /// Keeps a note in the place of that with the same key.
+    fn replace(&self, note: UpgradeNote) -> Result<(), String> {
+        let mut notes = self.all()?;
+        for other in notes.iter_mut().filter(|other| other.key == note.key) {
+            *other = note.clone();
+        }
+        self.keep(&notes)
+    }
+
+    fn forget(&self, key: &NoteKey) -> Result<(), String> {
+        let mut notes = self.all()?;
+        let before = notes.len();
+        notes.retain(|note| note.key != *key);
+        if notes.len() == before { Ok(()) } else { self.keep(&notes) }
+    }
+
+    fn keep(&self, notes: &[UpgradeNote]) -> Result<(), String> {
+        self.store.keep(NAME, &notes).map_err(|error| crate::words::in_full(&error))
+    }
+}
+
+impl UpgradeNote {
+    /// Time until the host goes back by itself; none if that is over.
+    fn left(&self) -> Option<Duration> {
+        let left = self.until_ms.checked_sub(since_boot_ms()).filter(|_| self.boot == boot());
+        left.map(Duration::from_millis)
+    }
+}
+
+fn boot() -> String {
+    fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned()
+}
+
+impl HostUpgrade {
+    /// Changes the host to a version if that is what it planned, under this number of a change.
+    pub(super) fn begin_version(
+        &mut self,
+        change: u64,
+        attempt: u32,
+        (version, own): (&str, &AnswerDigest),
+        confirm: Duration,
+    ) -> Result<BegunAct, String> {
+        let planned = self.plan(version)?;
+        if planned.own != *own {
+            return Err("the host would change something else now than when it was planned".to_owned());
+        }
+        if planned.plan.is_empty() {
+            return Ok(BegunAct::Nothing);
+        }
+        let until_ms = || since_boot_ms().saturating_add(confirm.as_millis() as u64);
+        let (key, programs) = (NoteKey { change, own: own.clone() }, planned.programs);
+        let note = UpgradeNote { key, attempt, programs, is_kept: false, until_ms: until_ms(), boot: boot() };
+        self.notes.put(note.clone())?;
+        self.go(&note.programs)?;
+        // The time for a controller begins when all is done. If the disk does not take it, it is shorter.
+        if let Err(why) = self.notes.replace(UpgradeNote { until_ms: until_ms(), ..note }) {
+            (self.say)(LogLevel::Warning, &format!("keep the note of an upgrade: {why}"));
+        }
+        Ok(BegunAct::Done)
+    }
+
+    /// Takes a change back, if something of it is there.
+    pub(super) fn go_back_from(&mut self, key: &NoteKey) -> Result<(), String> {
+        let notes = self.notes.all()?;
+        let Some(place) = notes.iter().position(|note| note.key == *key) else { return Ok(()) };
+        for newer in &notes[place + 1..] {
+            if self.program(&newer.programs)? != HostProgram::Before {
+                let number = newer.key.change;
+                return Err(format!("the host has a newer program by change {number}; take that back first"));
+            }
+        }
+        self.go_back(&notes[place].programs)?;
+        self.notes.forget(key)
+    }
+
+    /// How the host is with a change. One whose time is over is taken back.
+    pub(super) fn look_at(&mut self, key: &NoteKey) -> Result<ActState, String> {
+        let Some(note) = self.notes.of(key)? else { return Ok(ActState::AsBefore) };
+        let there = |phase| Ok(ActState::There { attempt: note.attempt, phase });
+        let program = self.program(&note.programs)?;
+        match program {
+            HostProgram::Before => Ok(ActState::AsBefore),
+            // What a person has done to one of the servers since is not taken back.
+            HostProgram::After | HostProgram::Between(_) if note.is_kept => there(ActPhase::Kept),
+            HostProgram::Between(_) => there(ActPhase::Interrupted),
+            HostProgram::After => match note.left() {
+                Some(left) => there(ActPhase::Waiting(left)),
+                None => {
+                    (self.say)(LogLevel::Warning, "no controller was heard after the upgrade: going back");
+                    match self.go_back_from(key) {
+                        Ok(()) => Ok(ActState::AsBefore),
+                        Err(why) => {
+                            (self.say)(LogLevel::Error, &format!("going back: {why}"));
+                            there(ActPhase::Interrupted)
+                        }
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// A change of a host without a controller, for tests.
+impl HostUpgrade {
+    /// What a version would change, by its digest.
+    ///
+    /// # Errors
+    /// What keeps the host from having it.
+    pub fn planned(&mut self, version: &str) -> Result<AnswerDigest, String> {
+        self.plan(version).map(|plan| plan.own)
+    }
+
+    /// Changes the host to a version, if that is what was planned.
+    ///
+    /// # Errors
+    /// Why the host does not have it.
+    pub fn apply(&mut self, version: &str, own: &AnswerDigest, confirm: Duration) -> Result<(), String> {
+        self.begin_version(ALONE, 1, (version, own), confirm).map(drop)
+    }
+
+    /// Takes it back.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn back(&mut self, own: &AnswerDigest) -> Result<(), String> {
+        self.go_back_from(&NoteKey { change: ALONE, own: own.clone() })
+    }
+
+    /// Which program the host has.
+    ///
+    /// # Errors
+    /// If that is not known.
+    pub fn seen(&mut self, own: &AnswerDigest) -> Result<HostProgram, String> {
+        match self.notes.of(&NoteKey { change: ALONE, own: own.clone() })? {
+            Some(note) => self.program(&note.programs),
+            None => Ok(HostProgram::Before),
+        }
+    }
+}
+
+/// The version of an order, and the key of its note.
+fn parts(order: &ChangeOrder) -> Result<(&str, NoteKey), String> {
+    match &order.act {
+        HostAct::Upgrade { version, own } => {
+            Ok((version, NoteKey { change: order.order.change.0, own: own.clone() }))
+        }
+        HostAct::Tune { .. } => Err("it is no upgrade".to_owned()),
+    }
+}
+
+impl HostActor for HostUpgrade {
+    fn look(&mut self, change: &ChangeOrder) -> Result<ActState, String> {
+        self.look_at(&parts(change)?.1)
+    }
+
+    fn begin(&mut self, change: &ChangeOrder, attempt: u32) -> Result<BegunAct, String> {
+        let (version, key) = parts(change)?;
+        let confirm = Duration::from_millis(change.confirm_ms);
+        self.begin_version(key.change, attempt, (version, &key.own), confirm)
+    }
+
+    fn keep(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {
+        let (_, key) = parts(change)?;
+        let note = self.notes.of(&key)?.ok_or("there is no note of it")?;
+        self.notes.replace(UpgradeNote { is_kept: true, ..note })
+    }
+
+    fn go_back(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {
+        self.go_back_from(&parts(change)?.1)
+    }
+}

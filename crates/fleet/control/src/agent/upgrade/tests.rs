@@ -1,0 +1,101 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::agent::settings::UpgradedMember;
+use crate::service::turn::ProcessReport;
+use crate::wire::PeerPlace;
+
+/// A host whose only server is this process: nothing on it can be reloaded.
+fn host(name: &str) -> (PathBuf, HostUpgrade) {
+    let folder = std::env::temp_dir().join(format!("evenkeel-upgrade-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("agent")).expect("a folder");
+    for version in ["one", "two"] {
+        fs::write(folder.join(version), format!("#!/bin/sh\necho evenkeel {version}\n")).expect("written");
+        fs::set_permissions(folder.join(version), Permissions::from_mode(0o755)).expect("permissions");
+    }
+    symlink(folder.join("one"), folder.join("current")).expect("a link");
+    let member = UpgradedMember {
+        name: "server m1".to_owned(),
+        has_items: true,
+        place: PeerPlace { address: "127.0.0.1:1".to_owned(), tls: None },
+        process: Arc::new(|| ProcessReport::Running { pid: std::process::id() }),
+        reload: vec!["/bin/true".to_owned()],
+    };
+    let settings = UpgradeSettings {
+        link: folder.join("current"),
+        programs: folder.join("{version}").display().to_string(),
+        within: Duration::from_secs(1),
+        members: vec![member],
+        others: Vec::new(),
+    };
+    let upgrade = HostUpgrade::alone(settings, &folder.join("agent"), Arc::new(|_, _| ()));
+    (folder, upgrade.expect("an agent"))
+}
+
+#[track_caller]
+fn check_refused(name: &str, version: &str, change: impl FnOnce(&Path, &mut HostUpgrade), expected: &str) {
+    let (folder, mut upgrade) = host(name);
+    change(&folder, &mut upgrade);
+    let error = upgrade.planned(version).expect_err("refused");
+    assert!(error.contains(expected), "{error}");
+    fs::remove_dir_all(&folder).expect("it is ours");
+}
+
+#[test]
+fn what_a_host_cannot_have_is_refused_with_the_reason() {
+    check_refused("other", "two", |_, _| (), "server m1 runs another program");
+    check_refused("none", "three", |_, _| (), "three: No such file");
+    for way_out in ["../two", "", ".", "a/b", "-x"] {
+        check_refused("way-out", way_out, |_, _| (), "expected a version of letters");
+    }
+    let open = |folder: &Path, _: &mut HostUpgrade| {
+        fs::set_permissions(folder.join("two"), Permissions::from_mode(0o757)).expect("permissions");
+    };
+    check_refused("open", "two", open, "two can be written by others");
+    let no_program = |folder: &Path, _: &mut HostUpgrade| {
+        fs::set_permissions(folder.join("two"), Permissions::from_mode(0o644)).expect("permissions");
+    };
+    check_refused("mode", "two", no_program, "is no program");
+    let no_link = |folder: &Path, _: &mut HostUpgrade| {
+        fs::remove_file(folder.join("current")).expect("it is there");
+        fs::copy(folder.join("one"), folder.join("current")).expect("a copy");
+    };
+    check_refused("no-link", "two", no_link, "is no symbolic link");
+    let without_reload = |_: &Path, upgrade: &mut HostUpgrade| {
+        upgrade.settings.others.push(("server m2".to_owned(), "it has no reload".to_owned()));
+    };
+    check_refused("others", "two", without_reload, "server m2: it has no reload");
+    let down = |_: &Path, upgrade: &mut HostUpgrade| {
+        upgrade.settings.members[0].process = Arc::new(|| ProcessReport::Down);
+    };
+    check_refused("down", "two", down, "server m1 does not run");
+}
+
+#[test]
+fn how_far_a_host_is_follows_from_its_link_and_its_processes() {
+    let (folder, mut upgrade) = host("far");
+    let own = PathBuf::from("/proc/self/exe").canonicalize().expect("this program");
+    let digest = upgrade.digests.of(&fs::File::open(&own).expect("it"), &own).expect("a digest");
+    let other = answer_digest(b"another program");
+    let programs = |before: &AnswerDigest, after: &AnswerDigest| TwoPrograms {
+        before: ProgramId { path: folder.join("one"), digest: before.clone() },
+        after: ProgramId { path: folder.join("two"), digest: after.clone() },
+        since: 0,
+    };
+    let (to_other, to_own) = (programs(&digest, &other), programs(&other, &digest));
+    assert_eq!(upgrade.program(&to_other), Ok(HostProgram::Before));
+    assert!(matches!(upgrade.program(&to_own), Ok(HostProgram::Between(_))), "the link is behind");
+    ProgramLink::new(&folder.join("current"))
+        .and_then(|link| link.point_to(&folder.join("two")))
+        .expect("two");
+    assert_eq!(upgrade.program(&to_own), Ok(HostProgram::After));
+    assert!(matches!(upgrade.program(&to_other), Ok(HostProgram::Between(_))), "the process is behind");
+    upgrade.settings.members[0].process = Arc::new(|| ProcessReport::Down);
+    assert_eq!(upgrade.program(&to_other), Ok(HostProgram::After), "what starts it starts the new one");
+    fs::remove_dir_all(&folder).expect("it is ours");
+}
