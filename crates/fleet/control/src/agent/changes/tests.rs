@@ -347,9 +347,7 @@ fn what_cannot_be_read_is_not_taken_for_as_before() {
     let on = order(1, 1, Some(1), LONG);
     scene.desk().turn_until(std::slice::from_ref(&on), &[(1, HostWord::Changed { attempt: 1 })]);
     scene.put("unread", "");
-    for journal in ["000001.journal"] {
-        scene.remove(journal);
-    }
+    scene.remove("000001.journal");
     let reason = "look how the host is: understand `tune status`: not all that is in force can be read: 000009.jsonl: line 5 cannot be read";
     let stuck = HostWord::Stuck { reason: reason.to_owned() };
     scene.desk().turn_until(&[order(1, 2, None, LONG)], &[(1, stuck)]);
