@@ -88,6 +88,8 @@ impl Waves {
             let allowed =
                 format!("[tune]\nplan = true\napply = true\nbinary = \"{}/tuner\"\n", tuner.display());
             fleet.write(&file, &(fleet.read(&file) + &allowed));
+            // It has joined.
+            fleet.until(|fleet| fleet.path(&format!("h{number}.pem")).exists());
             fleet.hosts[number - 1].agent = None;
             fleet.restart_agent(number - 1);
             tuners.push(tuner);
