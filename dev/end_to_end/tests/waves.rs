@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
@@ -25,7 +25,7 @@ fn page(tuner: PathBuf, changed_us: u64) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
-        let begun = Instant::now();
+        let begun = clock::now();
         let mut counts = [(FAST_US, 0_u64), (USUAL_US, 0), (SLOW_US, 0)];
         for stream in listener.incoming().flatten() {
             let took = if is_changed(&tuner) { changed_us } else { USUAL_US };
@@ -88,6 +88,8 @@ impl Waves {
             let allowed =
                 format!("[tune]\nplan = true\napply = true\nbinary = \"{}/tuner\"\n", tuner.display());
             fleet.write(&file, &(fleet.read(&file) + &allowed));
+            // It has joined.
+            fleet.until(|fleet| fleet.path(&format!("h{number}.pem")).exists());
             fleet.hosts[number - 1].agent = None;
             fleet.restart_agent(number - 1);
             tuners.push(tuner);
