@@ -183,6 +183,7 @@ impl<'n> Draft<'n> {
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            shadow: None,
             resize: None,
             slots,
         };
@@ -289,7 +290,8 @@ impl<'n> Draft<'n> {
             routes: view.routes.clone(),
             pools_at,
         };
-        let policy = FleetPolicy { fleet: names.fleet.clone(), clusters: self.policies, views: vec![view] };
+        let (fleet, clusters, shadows) = (names.fleet.clone(), self.policies, Vec::new());
+        let policy = FleetPolicy { fleet, clusters, shadows, views: vec![view] };
         let policy_text = toml::to_string_pretty(&policy)
             .map_err(|error| refusal(&[], format!("expected what TOML can hold, found that {error}")))?;
         // Read back: what is returned is what the register's readers get.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::drain::SlotDrain;
 use crate::names::SlotId;
-use crate::policy::{GutterPolicy, WarmUpPolicy};
+use crate::policy::{GutterPolicy, ShadowPolicy, WarmUpPolicy};
 use crate::resize::ClusterResize;
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName};
 
@@ -54,6 +54,9 @@ pub struct ClusterRecord {
     /// What fills the slots of its new members; its gutter if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpPolicy>,
+    /// Who gets copies of its requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowPolicy>,
     /// It grows or shrinks, by phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resize: Option<ClusterResize>,

@@ -283,6 +283,7 @@ pub(super) fn first_content(
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            shadow: None,
             resize: None,
             slots,
         }

@@ -147,6 +147,8 @@ pub(crate) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
         if (&before.gutter, &before.warm_up) != (&cluster.gutter, &cluster.warm_up) {
             steps.push(format!("cluster {name}: another gutter or warm-up"));
         }
+        let shadow = shadow_step(before.shadow.as_ref(), cluster.shadow.as_ref());
+        steps.extend(shadow.map(|step| format!("cluster {name}: {step}")));
         for (before, after) in before.slots.iter().zip(&cluster.slots) {
             steps.extend(drain_step(name, before, after));
             if before.member != after.member {
