@@ -9,6 +9,7 @@ pub mod health;
 pub mod probation;
 pub mod resize;
 pub mod rollout;
+pub mod shadow;
 pub mod tuning;
 pub mod waves;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::adopt::BareText;
 use crate::{ClusterName, ViewName, ZoneName};
-pub(crate) use shadows::asks_handle;
+pub(crate) use shadows::{SHADOWS_MAX, asks_handle};
 pub use shadows::{ShadowPolicy, ShadowedKeys, shadow_step};
 pub use sizes::{RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, policy_with_slots};
 pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};

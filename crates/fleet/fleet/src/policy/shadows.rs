@@ -10,6 +10,8 @@ use super::{FleetPolicy, PolicyError, ViewPolicy};
 use crate::ClusterName;
 use crate::adopt::BareText;
 
+/// Shadows of a policy: controllers keep what each router has counted of each, some 500 bytes.
+pub(crate) const SHADOWS_MAX: usize = 8;
 /// Keys that a shadow names: a router looks each request's key up among them.
 const KEYS_MAX: usize = 1000;
 /// Longest key in bytes, as memcached has it.
@@ -195,6 +197,7 @@ impl FleetPolicy {
     }
 
     pub(super) fn check_shadows(&self) -> Result<(), PolicyError> {
+        super::count("the fleet".to_owned(), "shadows", self.shadows.len(), 0, SHADOWS_MAX)?;
         for (at, shadow) in self.shadows.iter().enumerate() {
             let refused = |error: String| Err(PolicyError::Shadow { shadow: shadow.name(), error });
             if let Some(first) = self.shadows[..at].iter().find(|first| first.from == shadow.from) {

@@ -6,7 +6,7 @@
 mod exporter;
 mod ours;
 pub(crate) mod server_figures;
-mod shadows;
+pub(crate) mod shadows;
 
 use stdx::exposition::Exposition;
 

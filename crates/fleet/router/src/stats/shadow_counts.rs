@@ -13,7 +13,7 @@ use crate::message::outcome::{OUTCOMES, Outcome};
 
 /// What one shadow's replies were, compared with the normal ones.
 pub struct ShadowCounts {
-    /// Where the configuration has it.
+    /// What the configuration calls it, or where it has it.
     name: String,
     /// By outcome of the normal reply, then of the shadow's.
     outcomes: Box<[AtomicU64]>,
@@ -40,7 +40,7 @@ pub(crate) struct ReplyDigest {
 }
 
 impl ShadowCounts {
-    /// Nothing has been compared yet. `name` says where the configuration has the shadow.
+    /// Nothing has been compared yet. `name` is what the configuration calls the shadow, or says where it has it.
     pub fn new(name: String) -> ShadowCounts {
         let cells = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         ShadowCounts {
@@ -111,7 +111,7 @@ impl LatencyCells {
 /// What has been found about one shadow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShadowComparison {
-    /// Where the configuration has it.
+    /// What the configuration calls it, or where it has it.
     pub name: String,
     /// How often each pair of outcomes has come, the normal one first. Only those that have.
     pub outcomes: Vec<(Outcome, Outcome, u64)>,
@@ -168,8 +168,13 @@ impl ShadowComparison {
 
     /// Those of them that had another outcome, or another value.
     pub fn differed(&self) -> u64 {
+        self.other_outcomes() + self.other_values + self.other_sizes
+    }
+
+    /// Those of them that had another outcome.
+    pub(crate) fn other_outcomes(&self) -> u64 {
         let outcomes = self.outcomes.iter().filter(|(normal, other, _)| normal != other);
-        outcomes.map(|(.., count)| count).sum::<u64>() + self.other_values + self.other_sizes
+        outcomes.map(|(.., count)| count).sum()
     }
 
     /// Requests that found or changed what they were for, at the normal servers and at the shadow's.

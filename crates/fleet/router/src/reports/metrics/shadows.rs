@@ -39,9 +39,11 @@ pub(super) fn write(report: &ShadowReport, text: &mut Exposition) {
         "Compared requests with another outcome, or whose value was another one (value) or had another size (size).",
     );
     for (name, shadow) in &shadows {
-        let outcomes = shadow.outcomes.iter().filter(|(normal, other, _)| normal != other);
-        let outcomes: u64 = outcomes.map(|(.., count)| count).sum();
-        let kinds = [("outcome", outcomes), ("value", shadow.other_values), ("size", shadow.other_sizes)];
+        let kinds = [
+            ("outcome", shadow.other_outcomes()),
+            ("value", shadow.other_values),
+            ("size", shadow.other_sizes),
+        ];
         for (what, count) in kinds {
             differed.sample(&[("shadow", name), ("what", what)], count);
         }
@@ -60,7 +62,7 @@ pub(super) fn write(report: &ShadowReport, text: &mut Exposition) {
 }
 
 /// Shadows with names that are there once: a line of a configuration may have several.
-fn named(report: &ShadowReport) -> Vec<(String, &ShadowComparison)> {
+pub(in crate::reports) fn named(report: &ShadowReport) -> Vec<(String, &ShadowComparison)> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let name = |shadow: &ShadowComparison, nth: usize| match nth {
         1 => shadow.name.clone(),
