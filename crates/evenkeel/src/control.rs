@@ -11,6 +11,7 @@ mod credentials;
 mod file;
 mod members;
 mod serve;
+mod shadow;
 mod statuses;
 mod top;
 mod tune;
@@ -63,6 +64,8 @@ enum Job {
     Why(WhyArguments),
     /// Find what limits the hosts of the fleet, and what the tuner would change on them
     Tune(tune::TuneArguments),
+    /// Compare clusters with their shadows, by what routers have found
+    Shadow(shadow::ShadowArguments),
     /// Let nothing change in a scope: `fleet`, `cluster/NAME` or `zone/NAME`
     Freeze(change::FreezeArguments),
     /// Let a scope change again
@@ -153,6 +156,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Scale(job) => change::scale(job),
         Job::Rollback(job) => change::rollback(job),
         Job::Tune(job) => tune::run(job),
+        Job::Shadow(job) => shadow::run(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),

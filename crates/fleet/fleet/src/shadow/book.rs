@@ -119,17 +119,19 @@ impl ShadowBook {
         self.routers.remove(router);
     }
 
-    /// What was compared in the last seconds, in whole minutes; none if no router has told of this shadow in that time.
-    pub fn window(&self, shadow: &str, within_s: u64, now: Now) -> Option<ShadowWindow> {
+    /// What was compared in the last seconds, in whole minutes; none if no router has told of this very shadow in
+    /// that time.
+    pub fn window(&self, shadow: &ShadowPolicy, within_s: u64, now: Now) -> Option<ShadowWindow> {
         let minute = now.ms() / MINUTE_MS;
         let first = minute.saturating_sub(within_s.min(WINDOW_MAX_S).div_ceil(60));
-        let track = self.tracks.get(shadow)?;
+        let name = shadow.name();
+        let track = self.tracks.get(&name).filter(|track| track.policy.as_ref() == Some(shadow))?;
         let mut sums = ShadowSums::default();
         let counted = track.minutes.iter().filter(|(minute, _)| *minute >= first);
         let begun = counted.clone().map(|(minute, _)| *minute).next()?;
         counted.for_each(|(_, minute)| sums.add(minute));
         let counted_s = (now.ms().saturating_sub(begun * MINUTE_MS) / 1000).max(1);
-        Some(ShadowWindow { sums, counted_s, routers: self.telling(shadow, now) })
+        Some(ShadowWindow { sums, counted_s, routers: self.telling(&name, now) })
     }
 
     /// Routers that tell of a shadow now.
@@ -201,11 +203,13 @@ mod tests {
     use super::*;
     use crate::generation::ClusterRecord;
 
+    fn policy(share: f64) -> ShadowPolicy {
+        toml::from_str(&format!("from = \"web\"\nto = \"new\"\nshare = {share:?}")).expect("a shadow")
+    }
+
     /// A content in which `web` has a shadow with this share.
     fn content(share: Option<f64>) -> FleetContent {
-        let shadow = share.map(|share| {
-            toml::from_str(&format!("from = \"web\"\nto = \"new\"\nshare = {share:?}")).expect("a shadow")
-        });
+        let shadow = share.map(policy);
         let web = ClusterRecord {
             name: "web".parse().expect("a name"),
             pool: BTreeMap::new(),
@@ -234,7 +238,8 @@ mod tests {
     }
 
     fn compared(book: &ShadowBook, within_s: u64, at_s: u64) -> Option<(u64, u64)> {
-        let window = book.window(NAME, within_s, Now::at_ms(at_s * 1000))?;
+        let window =
+            book.window(book.tracks.get(NAME)?.policy.as_ref()?, within_s, Now::at_ms(at_s * 1000))?;
         Some((window.sums.compared, window.sums.differed()))
     }
 
@@ -249,7 +254,7 @@ mod tests {
         hear(&mut book, "r2", 1, 50, 130);
         assert_eq!(compared(&book, 600, 130), Some((150, 15)));
         assert_eq!(compared(&book, 60, 130), Some((50, 5)));
-        let window = book.window(NAME, 600, Now::at_ms(130_000)).expect("it was compared");
+        let window = book.window(&policy(1.0), 600, Now::at_ms(130_000)).expect("it was compared");
         assert_eq!((window.counted_s, window.routers), (130, 2));
         assert_eq!(window.sums.hits, [150, 75]);
         let p50 = |times: &ReplyTimes| times.below_us(0.5).expect("replies");
@@ -285,6 +290,7 @@ mod tests {
         assert_eq!(compared(&book, 600, 35), Some((10, 1)));
         book.follow(&content(Some(0.5)));
         assert_eq!(compared(&book, 600, 36), None);
+        assert_eq!(book.window(&policy(1.0), 600, Now::at_ms(36_000)), None);
         hear(&mut book, "r1", 1, 20, 50);
         assert_eq!(compared(&book, 600, 50), Some((10, 1)));
         book.follow(&content(None));

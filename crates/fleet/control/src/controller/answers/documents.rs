@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use admin::api::ApiReply;
-use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, SlotRecord, ViewName, texts};
+use fleet::{
+    ClusterName, FleetContent, Generation, GenerationNumber, SlotRecord, ViewName, shadow_step, texts,
+};
 use router::Operation;
 use serde_json::json;
 use stdx::words::counted;

@@ -43,7 +43,13 @@ fn policy(prng: &mut Prng) -> (FleetPolicy, bool) {
     for other in ["spares", "copy"] {
         let _ = writeln!(text, "[[cluster]]\nname = \"{other}\"\nslots = {}", 1 + prng.below(3));
     }
-    let route = if has_gutter || has_warm_up { "web" } else { "PoolRoute|web" };
+    let has_shadow = prng.below(2) > 0;
+    if has_shadow {
+        let (end, share) = (0.1 + 0.9 * prng.unit(), 0.1 + 0.9 * prng.unit());
+        text += &format!("[[cluster]]\nname = \"new\"\nslots = {}\n", 1 + prng.below(3));
+        text += &format!("[[shadow]]\nfrom = \"web\"\nto = \"new\"\nkeys = [0, {end}]\nshare = {share}\n");
+    }
+    let route = if has_gutter || has_warm_up || has_shadow { "web" } else { "PoolRoute|web" };
     let _ = writeln!(text, "[[view]]\nname = \"main\"\nroutes = '{{\"route\": \"{route}\"}}'");
     (FleetPolicy::parse(&text).expect("a policy"), has_warm_up)
 }

@@ -27,7 +27,7 @@ const HOST_LEN_MAX: usize = 253;
 /// for people, as far as these are not counted.
 const TURN_LEN: usize = 4096;
 const MEMBER_LEN: usize = 2048;
-const ROUTER_LEN: usize = 4096;
+const ROUTER_LEN: usize = 6144;
 
 impl TurnReport {
     /// Bytes that it has as JSON at most.
