@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use control::ControlAnswer;
-use fleet::shadow::{ShadowGate, WINDOW_MAX_S};
+use fleet::figures::shadow::{ShadowGate, WINDOW_MAX_S};
 use lab::report::picture::percentiles::{PERCENTILES, PercentileCurve, percentiles};
 use os::clock::{Stopwatch, pause};
 use serde_json::Value;

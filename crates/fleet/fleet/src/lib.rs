@@ -9,7 +9,6 @@ pub mod health;
 pub mod probation;
 pub mod resize;
 pub mod rollout;
-pub mod shadow;
 pub mod tuning;
 pub mod waves;
 
@@ -37,6 +36,6 @@ pub use plan::{
 };
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, RESIZE_WARM_UP_S,
-    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, ShadowedKeys, VIEWS_MAX, ViewPolicy,
-    WARM_UP_EXPTIME_S_MAX, policy_with_slots, shadow_step,
+    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX,
+    policy_with_slots, shadow_step,
 };

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::adopt::BareText;
 use crate::{ClusterName, ViewName, ZoneName};
-pub(crate) use shadows::{SHADOWS_MAX, asks_handle};
-pub use shadows::{ShadowPolicy, ShadowedKeys, shadow_step};
+pub(crate) use shadows::{SHADOWS_MAX, ShadowedKeys, asks_handle};
+pub use shadows::{ShadowPolicy, shadow_step};
 pub use sizes::{RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, policy_with_slots};
 pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};
 pub(crate) use substitutes::{GutterPolicy, WarmUpPolicy};

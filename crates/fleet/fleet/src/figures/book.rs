@@ -10,7 +10,7 @@ use super::rates::{
     Before, HeardTurn, grown, grown_requests, page_passed_ms, passed_ms, router_rates, server_rates,
 };
 use super::tally::{MemberTally, PoolTally, RouterTally};
-use crate::shadow::ShadowBook;
+use crate::figures::shadow::ShadowBook;
 use crate::{ClusterName, FleetContent, MEMBERS_MAX, MemberId, RouterId, ViewName};
 
 /// Shortest time from a point to the next. Turns are 15 s apart; an agent that has news takes some at once, which would crowd out half

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::shadow::{ShadowTally, fit_shadows};
+use crate::figures::shadow::{ShadowTally, fit_shadows};
 
 /// Pools in one tally.
 pub const POOLS_PER_TALLY_MAX: usize = 64;

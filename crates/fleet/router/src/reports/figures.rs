@@ -5,7 +5,6 @@ use super::hot_keys;
 use crate::config::{Json, JsonValue, Location};
 use crate::reports::facts::ReportFacts;
 use crate::reports::metrics::server_figures::{AllServers, ServerFigures};
-use crate::reports::metrics::shadows::named;
 use crate::shared::RouterShared;
 use crate::stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowReport};
 use crate::stats::{COMMANDS, DestinationPhase, LATENCY_BUCKETS, RouteTotals, ServerPhases, bound_s};
@@ -79,7 +78,7 @@ fn shadows(report: &ShadowReport, loads: u64) -> JsonValue {
         return JsonValue::Null;
     }
     let sum = |of: fn(&ShadowComparison) -> u64| number(report.shadows.iter().map(of).sum());
-    let by_name = named(report).into_iter().map(|(name, shadow)| (name, json(comparison(shadow))));
+    let by_name = report.named().into_iter().map(|(name, shadow)| (name, json(comparison(shadow))));
     object([
         ("compared", sum(ShadowComparison::compared)),
         ("differed", sum(ShadowComparison::differed)),

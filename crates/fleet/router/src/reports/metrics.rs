@@ -6,7 +6,7 @@
 mod exporter;
 mod ours;
 pub(crate) mod server_figures;
-pub(crate) mod shadows;
+mod shadows;
 
 use stdx::exposition::Exposition;
 

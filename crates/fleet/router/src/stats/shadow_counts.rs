@@ -2,6 +2,7 @@
 //!
 //! The memory of a shadow is fixed (8 KB). All workers count in the same cells: only a sample of requests is compared.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -186,7 +187,26 @@ impl ShadowComparison {
     }
 }
 
+/// Shadows with series and figures of their own: each has 40 series. More are compared, and only the report has them.
+const SHOWN_MAX: usize = 50;
+
 impl ShadowReport {
+    /// Shadows with names that are there once: a line of a configuration may have several.
+    pub(crate) fn named(&self) -> Vec<(String, &ShadowComparison)> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let name = |shadow: &ShadowComparison, nth: usize| match nth {
+            1 => shadow.name.clone(),
+            nth => format!("{} ({nth})", shadow.name),
+        };
+        let mut named = Vec::new();
+        for shadow in self.shadows.iter().take(SHOWN_MAX) {
+            let nth = seen.entry(&shadow.name).or_default();
+            *nth += 1;
+            named.push((name(shadow, *nth), shadow));
+        }
+        named
+    }
+
     /// As JSON, with a line end.
     pub fn to_json(&self) -> String {
         let mut text = String::from("{\"shadows\":[");

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fleet::figures::shadow::{ShadowTally, time_bucket};
 use fleet::figures::{POOL_NAME_LEN_MAX, PoolTally, RouterPageTally};
-use fleet::shadow::{ShadowTally, time_bucket};
 use serde::Deserialize;
 
 use super::WatchedPage;

@@ -73,7 +73,7 @@ fn a_routers_page_has_its_shadows() {
     let found = &page(serde_json::json!(4))["web->new"];
     assert_eq!((found.loads, found.compared, found.other_outcomes), (4, 10, 1));
     assert_eq!((found.other_values, found.other_sizes, found.hits), (2, 3, [9, 8]));
-    let bucket = fleet::shadow::time_bucket;
+    let bucket = fleet::figures::shadow::time_bucket;
     assert_eq!(found.times, [(bucket(100), 9, 0), (bucket(200), 0, 10), (bucket(1000), 1, 0)]);
     assert!(page(serde_json::Value::Null).is_empty(), "a router that does not say when its counts began");
 }

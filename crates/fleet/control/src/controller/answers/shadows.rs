@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use admin::api::ApiReply;
-use fleet::shadow::{GateState, ReplyTimes, ShadowGate, ShadowSums, ShadowWindow};
+use fleet::figures::shadow::{GateState, ReplyTimes, ShadowGate, ShadowSums, ShadowWindow};
 use fleet::{ClusterName, FleetContent, ShadowPolicy};
 use serde::Serialize;
 use serde_json::json;

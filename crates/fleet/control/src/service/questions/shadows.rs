@@ -1,7 +1,7 @@
 //! The question for what routers have found about shadows.
 
 use fleet::ClusterName;
-use fleet::shadow::{ShadowGate, WINDOW_MAX_S};
+use fleet::figures::shadow::{ShadowGate, WINDOW_MAX_S};
 
 use super::{Query, QuestionFault, bad};
 

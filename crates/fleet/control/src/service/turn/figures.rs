@@ -1,7 +1,7 @@
 //! Figures in a turn: understood as far as they are known, bounded, and taken out of it, so that they are kept once.
 
+use fleet::figures::shadow::limit_shadows;
 use fleet::figures::{MemberTally, POOL_NAME_LEN_MAX, POOLS_PER_TALLY_MAX, RouterTally};
-use fleet::shadow::limit_shadows;
 use fleet::{MemberId, RouterId};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};

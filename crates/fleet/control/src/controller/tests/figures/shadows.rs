@@ -1,7 +1,7 @@
 //! Shadows: planned in words, published as other routes, and reported over all routers.
 
+use ::fleet::figures::shadow::ShadowTally;
 use ::fleet::rollout::RolloutLane;
-use ::fleet::shadow::ShadowTally;
 
 use super::*;
 use crate::service::questions::ShadowsQuestion;
