@@ -1,5 +1,6 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
+mod changes;
 mod tuning;
 
 use std::collections::BTreeSet;

@@ -47,3 +47,4 @@ mod takeover_survival;
 mod tls;
 mod transcripts;
 mod up;
+mod waves;

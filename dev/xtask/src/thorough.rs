@@ -11,12 +11,17 @@ pub(crate) struct LongTests {
 }
 
 /// Left out of a run that is not thorough.
-pub(crate) const LONG_TESTS: [LongTests; 3] = [
+pub(crate) const LONG_TESTS: [LongTests; 4] = [
     LongTests { binary: "end_to_end/main", prefix: "partitions::", what: "a fleet whose network is cut" },
     LongTests {
         binary: "end_to_end/main",
         prefix: "resize::",
         what: "a cluster that grows and shrinks back",
+    },
+    LongTests {
+        binary: "end_to_end/main",
+        prefix: "waves::",
+        what: "changes of hosts that harm and help, by canaries and waves",
     },
     LongTests {
         binary: "simulator",

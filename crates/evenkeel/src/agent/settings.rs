@@ -45,7 +45,7 @@ pub(super) struct TuneEntry {
     /// It plans when asked, and changes nothing.
     #[serde(default)]
     plan: bool,
-    /// It changes the host; this version does not do that.
+    /// It changes the host when it is told, as root.
     #[serde(default)]
     apply: bool,
     /// The program; the agent's own without it.
@@ -61,9 +61,6 @@ const LOOK_S_MAX: u32 = 120;
 
 impl TuneEntry {
     fn check(&self) -> Result<(), String> {
-        if self.apply {
-            return Err("[tune] apply: expected false, found true: an agent of this version plans and changes nothing".to_owned());
-        }
         if let Some(binary) = self.binary.as_ref().filter(|binary| !binary.is_absolute()) {
             return Err(format!(
                 "[tune] binary: expected an absolute path, found {:?}",
@@ -80,8 +77,8 @@ impl TuneEntry {
 
     /// What the agent is told.
     pub(super) fn settings(&self) -> TuneSettings {
-        let TuneEntry { check, plan, ref binary, seconds, .. } = *self;
-        TuneSettings { check, plan, binary: binary.clone(), seconds: seconds.unwrap_or(LOOK_S) }
+        let TuneEntry { check, plan, apply, ref binary, seconds } = *self;
+        TuneSettings { check, plan, apply, binary: binary.clone(), seconds: seconds.unwrap_or(LOOK_S) }
     }
 }
 
@@ -219,14 +216,17 @@ mod tests {
     fn the_tuner_runs_only_where_the_file_says_so() {
         let settings =
             |text: &str| AgentFile::parse(&[HEAD, text, SERVER].concat()).map(|file| file.tune.settings());
-        let nothing = TuneSettings { check: false, plan: false, binary: None, seconds: LOOK_S };
+        let nothing = TuneSettings { check: false, plan: false, apply: false, binary: None, seconds: LOOK_S };
         assert_eq!(settings(""), Ok(nothing.clone()));
         assert_eq!(settings("[tune]\n"), Ok(nothing.clone()));
-        let all = "[tune]\ncheck = true\nplan = true\napply = false\nbinary = \"/usr/bin/evenkeel\"\nseconds = 10\n";
+        let all =
+            "[tune]\ncheck = true\nplan = true\napply = true\nbinary = \"/usr/bin/evenkeel\"\nseconds = 10\n";
         let binary = Some(PathBuf::from("/usr/bin/evenkeel"));
-        assert_eq!(settings(all), Ok(TuneSettings { check: true, plan: true, binary, seconds: 10 }));
+        assert_eq!(
+            settings(all),
+            Ok(TuneSettings { check: true, plan: true, apply: true, binary, seconds: 10 })
+        );
         for (wrong, expected) in [
-            ("apply = true", "[tune] apply: expected false, found true"),
             ("binary = \"evenkeel\"", "[tune] binary: expected an absolute path, found \"evenkeel\""),
             ("seconds = 0", "[tune] seconds: expected 1 to 120, found 0"),
             ("seconds = 121", "[tune] seconds: expected 1 to 120, found 121"),

@@ -27,6 +27,16 @@ pub(super) struct Change {
 }
 
 impl Change {
+    /// Whether it is carried out.
+    pub(super) fn is_applied(&self) -> bool {
+        self.apply
+    }
+
+    /// The reason.
+    pub(super) fn why(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+
     /// Whether a controller is asked, by a job that can do without one as long as it changes nothing.
     pub(super) fn asks_controller(&self) -> bool {
         self.apply || self.place.is_given()

@@ -15,8 +15,8 @@ use control::identity::{FleetIdentity, FleetRole};
 use control::register::{DirectoryRegister, EtcdRegister, EtcdSettings, EtcdUser};
 use control::{
     AgentSeats, ControlPlace, ControlService, Controller, ControllerPages, ControllerSettings,
-    FleetDecisions, LivenessOutbox, RelaySettings, SayLine, SharedFigures, SharedRegister, moment,
-    run_controller, start_probes, start_relay, start_watch,
+    FleetDecisions, LivenessOutbox, ObjectiveBoard, PrometheusPlace, RelaySettings, SayLine, SharedFigures,
+    SharedRegister, moment, run_controller, start_objectives, start_probes, start_relay, start_watch,
 };
 use fleet::ZoneName;
 use fleet::health::HealthThresholds;
@@ -91,6 +91,9 @@ pub(super) struct ServeArguments {
     /// Durations and shares of rollouts (TOML); without it, those of the guide
     #[arg(long, value_name = "FILE")]
     rollout: Option<PathBuf>,
+    /// A Prometheus that is asked for objectives of changes, as http://HOST:PORT; without it, changes with an objective are refused
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<PrometheusPlace>,
     #[command(flatten)]
     credentials: Credentials,
 }
@@ -150,12 +153,14 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     };
     let users = CertificateUsers { clients: vec![client_tls], listener: listener_tls };
     let end_s = renewal::start(&job.credentials, signer, users, std::process::id().into(), &say_line)?;
+    let objectives = objectives(job, &service)?;
     let (now, unix_s) = (moment(&clock), unix_s().cast_signed());
     let controller = Controller::new(decisions.clone(), seats, settings(job, &identity)?, now, unix_s);
     let mut controller = controller
         .map_err(Failure::other)?
         .saying(Arc::clone(&say_line))
         .telling(outboxes)
+        .asking_objectives(objectives)
         .showing_end(end_s);
     if let Some(directory) = &job.authority {
         controller = controller.signing(authority(directory, &identity)?);
@@ -197,6 +202,18 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     );
     listener.serve(service, ApiLimits::default()).map_err(Failure::other)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A board for objectives, and the thread that asks them, if there is a Prometheus.
+fn objectives(
+    job: &ServeArguments,
+    service: &Arc<ControlService>,
+) -> Result<Option<Arc<ObjectiveBoard>>, Failure> {
+    let Some(place) = job.prometheus.clone() else { return Ok(None) };
+    let board = Arc::new(ObjectiveBoard::default());
+    start_objectives(place, server_tls::unused()?, Arc::clone(&board), service)
+        .map_err(|error| Failure::system("start a thread", error))?;
+    Ok(Some(board))
 }
 
 /// A descriptor for each agent that takes its turns here, and one for each server that is probed.

@@ -1,4 +1,6 @@
-//! `control tune`: what the tuner finds on the hosts of a fleet, and what it would change. Nothing is changed.
+//! `control tune`: what the tuner finds on the hosts of a fleet, what it would change, and changes by canaries and waves.
+
+mod changes;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -27,6 +29,18 @@ enum TuneJob {
     Check(CheckArguments),
     /// Have the hosts plan, and show groups of hosts with equal plans; nothing is changed
     Plan(PlanArguments),
+    /// Have the hosts plan, and carry that out by canaries and waves; without --apply, show how that would go
+    Apply(Box<changes::ApplyArguments>),
+    /// Show where a change is: its wave, what it waits for, what its looks have found, and hosts that are left out
+    Status(changes::StatusArguments),
+    /// Let no further host get a change; those that have it keep it
+    Halt(changes::SteerArguments),
+    /// Let a change that was halted go on, with what has halted it
+    Resume(changes::SteerArguments),
+    /// Take a change back, on the hosts that were changed last first; also one that is done
+    Undo(changes::SteerArguments),
+    /// List the last changes, the newest first
+    History(changes::HistoryArguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -70,6 +84,12 @@ pub(super) fn run(arguments: &TuneArguments) -> Result<ExitCode, Failure> {
     match &arguments.job {
         TuneJob::Check(job) => check(job),
         TuneJob::Plan(job) => plan(job),
+        TuneJob::Apply(job) => changes::apply(job),
+        TuneJob::Status(job) => changes::status(job),
+        TuneJob::Halt(job) => changes::steer(job, "halt"),
+        TuneJob::Resume(job) => changes::steer(job, "resume"),
+        TuneJob::Undo(job) => changes::steer(job, "undo"),
+        TuneJob::History(job) => changes::history(job),
     }
 }
 

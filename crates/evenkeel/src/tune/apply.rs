@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tuner::Setting;
+use tuner::apply::label::PlanLabel;
 use tuner::report::folded;
 use tuning::apply::{ApplyOutcome, InForce, Request, What};
 
@@ -31,6 +32,9 @@ pub(super) struct Arguments {
     /// Undo everything unless `evenkeel tune confirm` is run within this time: 30s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     confirm_within: Option<Duration>,
+    /// Name the plan, so that `confirm --label` and `rollback --label` find this one and no other
+    #[arg(long, value_name = "LABEL")]
+    label: Option<PlanLabel>,
     /// Measure for this many seconds before the first change, so that `evenkeel tune verify` can compare
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     before: Option<u32>,
@@ -51,6 +55,7 @@ impl Arguments {
             what,
             host: self.wanted.host.request(),
             confirm_within: self.confirm_within,
+            label: self.label.clone(),
             before_s: self.before,
             wait: self.patience.wait,
             state: self.state.request(),

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use tuner::Setting;
+use tuner::apply::label::PlanLabel;
 use tuner::apply::rollback::{LaterValues, StepOutcome};
 use tuner::report::folded;
-use tuning::{Undoing, Undone};
+use tuning::{UndoWhich, Undoing, Undone};
 
 use super::arguments::{Patience, Place};
 use super::status::UNREAD;
@@ -22,6 +23,9 @@ pub(super) struct ConfirmArguments {
     place: Place,
     #[command(flatten)]
     patience: Patience,
+    /// Only the plan that was applied with this label
+    #[arg(long, value_name = "LABEL")]
+    label: Option<PlanLabel>,
 }
 
 /// Arguments of `rollback`.
@@ -34,6 +38,9 @@ pub(super) struct RollbackArguments {
     /// All plans that are in force, not only the last one
     #[arg(long)]
     all: bool,
+    /// The plan that was applied with this label, if later plans in force have other settings
+    #[arg(long, value_name = "LABEL", conflicts_with = "all")]
+    label: Option<PlanLabel>,
     /// Overwrite values that settings were given after the plan, by a person, a program or a driver; without it they stay
     #[arg(long)]
     force: bool,
@@ -42,7 +49,12 @@ pub(super) struct RollbackArguments {
 /// Keeps the last plan.
 pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure> {
     let place = &arguments.place;
-    tuning::confirm(&place.root(), &place.state.request(), arguments.patience.wait)?;
+    tuning::confirm(
+        &place.root(),
+        &place.state.request(),
+        arguments.patience.wait,
+        arguments.label.as_ref(),
+    )?;
     tell(b"Confirmed: it stays until `evenkeel tune rollback` or a restart of the host.\n");
     Ok(ExitCode::SUCCESS)
 }
@@ -51,8 +63,13 @@ pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure>
 pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let (place, wait) = (&arguments.place, arguments.patience.wait);
     let later = if arguments.force { LaterValues::Overwrite } else { LaterValues::Keep };
+    let which = match (&arguments.label, arguments.all) {
+        (Some(label), _) => UndoWhich::Labelled(label.clone()),
+        (None, true) => UndoWhich::All,
+        (None, false) => UndoWhich::Last,
+    };
     let Undoing { plans: undone, doubts } =
-        tuning::rollback(&place.root(), &place.state.request(), wait, arguments.all, later)?;
+        tuning::rollback(&place.root(), &place.state.request(), wait, &which, later)?;
     tell(undone.iter().map(report).collect::<String>().as_bytes());
     let failures: Vec<String> = undone.iter().flat_map(|undone| undone.failures.clone()).collect();
     if !failures.is_empty() {

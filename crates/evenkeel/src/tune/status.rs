@@ -56,7 +56,8 @@ fn text(status: &TuneStatus, state: &Path) -> String {
         (false, _) => {}
     }
     for plan in &status.plans {
-        let _ = writeln!(text, "{}: {}", plan.journal.display(), phase(plan));
+        let label = plan.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+        let _ = writeln!(text, "{}{label}: {}", plan.journal.display(), phase(plan));
         if plan.is_as_before() {
             text += "  Everything reads as before the plan; if it was undone, `evenkeel tune rollback` records that.\n";
         }

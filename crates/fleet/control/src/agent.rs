@@ -5,6 +5,7 @@
 //! thread "turns"   report ─► a controller, which waits ─► orders ─► thread "agent"
 //! thread "pages"   every 5 seconds: pages of figures ─► the next look
 //! thread "tuning"  once an hour and when asked: the tuner as a process ─► report
+//! thread "changes" orders of changes of the host ─► the tuner as a process ─► report
 //! ```
 //!
 //! It decides nothing but what it must without controllers: whether a text stays in a router ([`fleet::probation`]). Without
@@ -12,6 +13,7 @@
 
 mod beside_router;
 mod beside_server;
+mod changes;
 mod cluster_file;
 mod controllers;
 mod figures;
@@ -32,11 +34,12 @@ use fleet::{HostId, TextDigest};
 use os::clock::Stopwatch;
 use stdx::clock::Now;
 
-use crate::service::turn::{MemberReport, RouterReport, TurnOrders, TurnReport};
+use crate::service::turn::{MemberReport, RouterReport, TurnReport};
 use beside_router::BesideRouter;
 use beside_server::BesideServer;
+use changes::{ChangeDesk, ChangeDeskError};
 use cluster_file::HeldText;
-use controllers::Controllers;
+use controllers::{Controllers, HeardOrders};
 use pages::{Pages, RouterPage, ServerPage};
 use settings::SharedReport;
 use state::{AgentStateError, AgentStore};
@@ -121,11 +124,17 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     let controllers = || Controllers::new(&settings, Arc::clone(&figures));
     let (quick, patient, say) = (controllers(), controllers(), Arc::clone(&settings.say));
     let (sender, orders) = sync_channel(ORDERS_MAX);
+    let changes = ChangeDesk::start(&settings.tune, &store, Arc::clone(&settings.say));
+    let changes = changes.map_err(|error| match error {
+        ChangeDeskError::State(source) => failed(source),
+        ChangeDeskError::Thread(error) => AgentError::Thread(error),
+    })?;
     let tuning = TuningDesk::start(&settings.host, settings.tune).map_err(AgentError::Thread)?;
     let agent = Agent {
         routers,
         servers,
         tuning,
+        changes,
         shared: Arc::clone(&shared),
         quick,
         figures: Arc::clone(&figures),
@@ -144,6 +153,7 @@ struct Agent {
     routers: Vec<BesideRouter>,
     servers: Vec<BesideServer>,
     tuning: TuningDesk,
+    changes: ChangeDesk,
     shared: SharedReport,
     quick: Controllers,
     figures: Arc<AgentFigures>,
@@ -152,7 +162,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn run(mut self, orders: &Receiver<TurnOrders>) {
+    fn run(mut self, orders: &Receiver<HeardOrders>) {
         // Before the first turn: what a host has is a part of what it says.
         self.look();
         let mut tries = 0;
@@ -178,7 +188,8 @@ impl Agent {
         }
     }
 
-    fn carry_out(&mut self, orders: TurnOrders) {
+    fn carry_out(&mut self, heard: HeardOrders) {
+        let HeardOrders { orders, turn } = heard;
         let now = self.now();
         self.figures.note_orders(orders.routers.len() + orders.members.len() + orders.lists.len());
         for order in &orders.routers {
@@ -200,6 +211,7 @@ impl Agent {
             }
         }
         self.tuning.on_orders(orders.tune);
+        self.changes.on_orders(orders.changes, turn);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
     }
 
@@ -233,7 +245,8 @@ impl Agent {
         let texts = self.routers.iter().flat_map(BesideRouter::texts);
         report.texts = texts.chain(files.into_iter().cloned()).collect();
         (report.members, report.routers, report.tune) = (members, routers, Some(tune));
-        is_news || has_new_tune
+        let has_new_word = self.changes.report(&mut report);
+        is_news || has_new_tune || has_new_word
     }
 
     fn now(&self) -> Now {

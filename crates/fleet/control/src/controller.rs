@@ -9,7 +9,8 @@
 //! a turn ──────► hearing.rs ───► agents, figures ─► tuning, health, rollout, drains ──────► orders.rs
 //! a probe ─────► hearing.rs ───► probes; health
 //! the register ► hearing.rs ───► register_mirror ─► failures, health, agents, lists, rollout
-//! time, tick ──► upkeep.rs ────► rollout: the next wave, what is settled
+//! time, tick ──► changes.rs ──► changes of hosts: the next decision ─► register ────────────► orders.rs
+//!            ├─► upkeep.rs ────► rollout: the next wave, what is settled
 //!            │                   rollout: a text that fails ─► another generation ────────► publishing.rs ─► register
 //!            │                   forgotten, failures, router_lists ─► register
 //!            ├─► healing.rs ───► health: a member that is lost ─► planning ───────────────► publishing.rs
@@ -25,6 +26,7 @@
 mod acting;
 mod answers;
 mod audit_trail;
+mod changes;
 mod health;
 mod lists;
 mod log;
@@ -49,6 +51,7 @@ use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::decisions::FleetDecisions;
 use crate::identity::authority::Authority;
 use crate::liveness::LivenessOutbox;
+use crate::objective::ObjectiveBoard;
 use crate::service::access::{Requester, verb_of};
 use crate::service::questions::{ChangeQuestion, ControlQuestion};
 use crate::service::seats::AgentSeats;
@@ -144,6 +147,7 @@ impl Controller {
         controller.follow_records();
         controller.begin_rollout(None);
         controller.rollout.hear_until(Now::at_ms(now.ms() + silent_after_ms));
+        controller.follow_changes();
         controller.register.note_followed(now);
         Ok(controller)
     }
@@ -178,6 +182,12 @@ impl Controller {
         self
     }
 
+    /// With a board on which objectives of changes are put, and are asked from.
+    pub fn asking_objectives(mut self, board: Option<Arc<ObjectiveBoard>>) -> Controller {
+        self.tuning.changes.ask_objectives_on(board);
+        self
+    }
+
     /// Takes a message. `unix_s` is the time for people.
     pub fn on_message(&mut self, message: ControllerMessage, now: Now, unix_s: i64) {
         (self.now, self.unix_s) = (self.now.max(now), unix_s);
@@ -185,6 +195,7 @@ impl Controller {
             ControllerMessage::Turn(report) => self.on_turn(report, true),
             ControllerMessage::Probe(result) => self.on_probe(result),
             ControllerMessage::Changed => self.register.read_soon(self.now),
+            ControllerMessage::Objective(answer) => self.tuning.changes.hear_objective(answer, self.now),
             // Whoever asked was told that there is no answer, and has perhaps decided otherwise since. News stay news.
             ControllerMessage::Question(question, _, reply)
                 if reply.is_closed() && !matches!(question, ControlQuestion::Liveness(_)) => {}
@@ -211,6 +222,7 @@ impl Controller {
         self.keep_failures();
         self.keep_router_lists();
         self.follow_tuning();
+        self.advance_changes();
         self.give_new_orders();
     }
 
@@ -291,6 +303,22 @@ impl Controller {
             ControlQuestion::TuneAsk { scope, what } => self.tune_ask(&scope, what),
             ControlQuestion::TuneAsked(id) => self.tune_asked(&id),
             ControlQuestion::TunePlan(id) => self.tune_plan(&id),
+            ControlQuestion::ChangeHosts(wanted) => match wanted.confirmed.clone() {
+                None => self.show_change(&wanted),
+                Some((plan, why)) => {
+                    let change =
+                        |this: &mut Controller| this.begin_change(&wanted, &plan, (who.id.as_str(), &why));
+                    self.recorded(&act(AuditReach::Nothing, Some(&plan), &why), change)
+                }
+            },
+            ControlQuestion::Changes(number) => {
+                self.read_for_people();
+                self.changes_document(number)
+            }
+            ControlQuestion::SteerChange { number, act: wanted, why } => {
+                let steer = |this: &mut Controller| this.steer_change(number, wanted, &why);
+                self.recorded(&act(AuditReach::Nothing, None, &why), steer)
+            }
             ControlQuestion::Join(_) => refusal(422, "whoever has a certificate renews it"),
             // Its answer comes from its seat, so it is no question here.
             ControlQuestion::Turn(_) => refusal(400, "a turn has no answer here"),

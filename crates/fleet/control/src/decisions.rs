@@ -11,6 +11,7 @@
 //! /evenkeel/FLEET/condemned        texts that have failed in a router, as a list in JSON
 //! /evenkeel/FLEET/quarantine       members and hosts that take no slot, as a list in JSON
 //! /evenkeel/FLEET/gone             hosts that have left lately, as a list in JSON
+//! /evenkeel/FLEET/changes          the last changes of hosts, as JSON; with change-texts/ and change-progress/ (decisions/changes.rs)
 //! /evenkeel/FLEET/router-lists/VIEW/ZONE  routers that clients with auto-discovery are told, as JSON
 //! /evenkeel/FLEET/replaced/N       what generation N has replaced, and when, as JSON; about an hour
 //! ```
@@ -30,6 +31,7 @@ use crate::register::{
     TransactionOutcome,
 };
 
+pub(crate) mod changes;
 pub(crate) mod gone;
 mod learnt;
 mod replaced;

@@ -25,6 +25,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::identity::FleetName;
+use crate::objective::ObjectiveAnswer;
 use crate::probe::ProbeResult;
 use crate::service::access::{Requester, verbs_of};
 use crate::service::questions::{ControlQuestion, JOIN, question};
@@ -64,6 +65,8 @@ pub enum ControllerMessage {
     Probe(ProbeResult),
     /// The register has changed.
     Changed,
+    /// What has come of a change's objective.
+    Objective(ObjectiveAnswer),
 }
 
 /// The service.
@@ -107,6 +110,11 @@ impl ControlService {
     /// Passes a probe's result on. If the thread is that far behind, the next one has to do.
     pub fn note_probe(&self, result: ProbeResult) {
         let _ = self.queue.try_send(Box::new(ControllerMessage::Probe(result)));
+    }
+
+    /// Passes on what has come of an objective. If the thread is that far behind, the next one has to do.
+    pub(crate) fn note_objective(&self, answer: ObjectiveAnswer) {
+        let _ = self.queue.try_send(Box::new(ControllerMessage::Objective(answer)));
     }
 
     /// Says that the register has changed. The thread looks for itself now and then if it is that far behind.
@@ -195,7 +203,9 @@ impl ControlService {
             | ControlQuestion::Apply { .. }
             | ControlQuestion::Diff { .. }
             | ControlQuestion::TuneCheck { .. }
-            | ControlQuestion::TunePlan(_) => Some(&self.checks),
+            | ControlQuestion::TunePlan(_)
+            | ControlQuestion::ChangeHosts(_)
+            | ControlQuestion::Changes(Some(_)) => Some(&self.checks),
             ControlQuestion::Join(_) => Some(&self.joins),
             _ => None,
         };

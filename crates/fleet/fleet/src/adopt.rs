@@ -18,6 +18,7 @@ use crate::inventory::{FleetMember, Inventory, InventoryError};
 use crate::policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, POLICY_LEN_MAX, RESIZE_WARM_UP_S, SLOTS_MAX, ViewPolicy,
 };
+use crate::waves::WaveSettings;
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName, ZoneName};
 pub(crate) use bare_text::BareText;
 use ids::MemberIds;
@@ -291,7 +292,8 @@ impl<'n> Draft<'n> {
             pools_at,
         };
         let (fleet, clusters, shadows) = (names.fleet.clone(), self.policies, Vec::new());
-        let policy = FleetPolicy { fleet, clusters, shadows, views: vec![view] };
+        let waves = WaveSettings::default();
+        let policy = FleetPolicy { fleet, clusters, shadows, views: vec![view], waves };
         let policy_text = toml::to_string_pretty(&policy)
             .map_err(|error| refusal(&[], format!("expected what TOML can hold, found that {error}")))?;
         // Read back: what is returned is what the register's readers get.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::adopt::BareText;
+use crate::waves::{WaveSettings, WaveSettingsError};
 use crate::{ClusterName, ViewName, ZoneName};
 pub(crate) use shadows::{SHADOWS_MAX, ShadowedKeys, asks_handle};
 pub use shadows::{ShadowPolicy, shadow_step};
@@ -41,6 +42,9 @@ pub struct FleetPolicy {
     /// What its routers read.
     #[serde(default, rename = "view")]
     pub views: Vec<ViewPolicy>,
+    /// How changes of its hosts go, unless a change says otherwise.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub waves: WaveSettings,
 }
 
 /// What is wanted of a cluster.
@@ -113,6 +117,9 @@ pub enum PolicyError {
         /// The most.
         most: usize,
     },
+    /// Waves that cannot be.
+    #[error("[waves]: {0}")]
+    Waves(#[from] WaveSettingsError),
     /// Two parts of one name.
     #[error("{what} {name} is there twice")]
     Twice {
@@ -183,6 +190,10 @@ pub enum PolicyError {
     },
 }
 
+fn is_usual(waves: &WaveSettings) -> bool {
+    *waves == WaveSettings::default()
+}
+
 impl FleetPolicy {
     /// Reads a policy.
     ///
@@ -206,6 +217,7 @@ impl FleetPolicy {
         let fleet = || "the fleet".to_owned();
         count(fleet(), "clusters", self.clusters.len(), 0, CLUSTERS_MAX)?;
         count(fleet(), "views", self.views.len(), 0, VIEWS_MAX)?;
+        self.waves.check()?;
         unique("the cluster", self.clusters.iter().map(|cluster| cluster.name.as_str()))?;
         unique("the view", self.views.iter().map(|view| view.name.as_str()))?;
         for cluster in &self.clusters {

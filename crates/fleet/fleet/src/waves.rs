@@ -17,6 +17,8 @@ mod figures;
 mod going;
 mod hosts;
 mod judge;
+mod objective;
+mod outline;
 mod pairs;
 mod plan;
 mod progress;
@@ -35,6 +37,8 @@ use crate::HostId;
 pub use figures::{FigureKind, HostFigures};
 use hosts::{HostTable, after};
 pub use judge::{LookFigure, LookReport, LookVerdict};
+pub use objective::{OBJECTIVE_MISSES, ObjectiveCount, ObjectiveError, check_objective};
+pub use outline::{ChangeOutline, KindJudged, KindOutline, WaveOutline};
 pub use plan::{ChangeDraft, ChangeError, ChangeNumber, ChangePlan, HostRole, HostsAlike, PlannedHost};
 pub use progress::ChangeProgress;
 use progress::ChangeStage;
@@ -99,6 +103,7 @@ impl FleetChange {
         let hosts = &mut self.hosts;
         let is_news = match event {
             ChangeEvent::Said { host, word } => place(&host).is_some_and(|place| hosts.say(place, word)),
+            ChangeEvent::Wordless { host } => place(&host).is_some_and(|place| hosts.say_nothing(place)),
             ChangeEvent::Measured { host, figures } => {
                 if let (Some(place), Some(_)) = (place(&host), self.settled_since) {
                     hosts.measure(place, &figures);

@@ -8,6 +8,7 @@
 pub mod expected_effect;
 pub mod host;
 pub mod journal;
+pub mod label;
 pub mod obstacle;
 pub mod rollback;
 pub mod saved;

@@ -9,6 +9,7 @@ use os::signals::{Ignored, Signal, Signals};
 use tuner::apply::expected_effect::ExpectedEffect;
 use tuner::apply::host::FileHost;
 use tuner::apply::journal::Journal;
+use tuner::apply::label::PlanLabel;
 use tuner::apply::rollback;
 use tuner::apply::{Applied, Failed, StepError, apply_then};
 use tuner::persist::intent::Intent;
@@ -34,6 +35,8 @@ pub struct Request {
     pub host: ObservedHost,
     /// Undo everything unless the plan is confirmed within this time.
     pub confirm_within: Option<Duration>,
+    /// By which the plan is found again.
+    pub label: Option<PlanLabel>,
     /// Measure for this many seconds before the first change, for later comparison.
     pub before_s: Option<u32>,
     /// Wait at most this long for other processes that change settings.
@@ -158,7 +161,11 @@ impl Request {
         let confirm_by_ms = self.confirm_within.map(|time| since_boot_ms() + time.as_millis() as u64);
         // From here on, a signal does not interrupt a change.
         let signals = PendingSignals::from_now()?;
-        let mut journal = state.journals.begin(&state.here, unix_s(), confirm_by_ms).map_err(Error::other)?;
+        let label = self.label.clone();
+        let mut journal = state
+            .journals
+            .begin_labelled(&state.here, unix_s(), confirm_by_ms, label)
+            .map_err(Error::other)?;
         let mut host = FileHost::new(root.clone());
         if let Some(within) = self.confirm_within
             && let Err(error) = watch_over(root, &self.host.root, &journal, &self.state, within)

@@ -36,5 +36,5 @@ pub mod watch;
 pub use error::{Blame, Error};
 pub use progress::{JobNotice, JobProgress};
 pub use rollback::deadline::undo_at_deadline;
-pub use rollback::{Undoing, Undone, confirm, rollback};
+pub use rollback::{UndoWhich, Undoing, Undone, confirm, rollback};
 pub use state::StateDirectory;

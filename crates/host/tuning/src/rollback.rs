@@ -3,12 +3,14 @@
 pub(super) mod deadline;
 pub(super) mod elsewhere;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use os::signals::Signals;
-use tuner::apply::host::FileHost;
+use tuner::apply::host::{FileHost, HostAccess};
 use tuner::apply::journal::{self, BootAndNamespace, Journal, JournalDoubt, PlanState};
+use tuner::apply::label::PlanLabel;
 use tuner::apply::rollback::{Elsewhere, LaterValues, NOT_CONFIRMED, StepOutcome, check_place, undo_all};
 use tuner::{Root, Setting};
 
@@ -40,10 +42,29 @@ pub struct Undoing {
     pub doubts: Vec<JournalDoubt>,
 }
 
-/// The last plan stays.
-pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Result<(), Error> {
+/// The plans that a rollback undoes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UndoWhich {
+    /// The last one in force.
+    Last,
+    /// All that are in force.
+    All,
+    /// The one with this label, from below later ones that have other settings.
+    Labelled(PlanLabel),
+}
+
+/// The last plan stays, if it has this label or none is asked for.
+pub fn confirm(
+    root: &Root,
+    directory: &StateDirectory,
+    wait: Duration,
+    label: Option<&PlanLabel>,
+) -> Result<(), Error> {
     let state = directory.enter(root, wait)?;
-    let all = state.journals.all().map_err(Error::other)?;
+    let mut all = state.journals.all().map_err(Error::other)?;
+    if let Some(label) = label {
+        all.retain(|journal| journal.label() == Some(label));
+    }
     let late = all.last().filter(|journal| journal.undone_because() == Some(NOT_CONFIRMED)).map(|journal| {
         let path = journal.path().display();
         format!("confirm a plan: it is too late, the last one was undone when its time was over ({path})")
@@ -51,7 +72,11 @@ pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Resul
     let late = late.or_else(|| waits_elsewhere(&all, &state.here));
     let waiting = in_force(all, &state.here).into_iter().find(waits_for_confirmation);
     let Some(mut journal) = waiting else {
-        let why = late.unwrap_or_else(|| "confirm a plan: none is waiting for it".to_owned());
+        let none = match label {
+            Some(label) => format!("confirm the plan {label}: it is not waiting for it"),
+            None => "confirm a plan: none is waiting for it".to_owned(),
+        };
+        let why = late.unwrap_or(none);
         return Err(Error::refused(why).with_hint("`evenkeel tune status` shows what is in force"));
     };
     journal.confirm().map_err(Error::other)
@@ -66,13 +91,12 @@ fn waits_elsewhere(all: &[Journal], here: &BootAndNamespace) -> Option<String> {
     all.iter().rev().filter(|journal| waits_for_confirmation(journal)).find_map(refused)
 }
 
-/// Restores the old values of the last plan in force, or of all. From here on this process is not interrupted by
-/// signals.
+/// Restores the old values of plans in force. From here on this process is not interrupted by signals.
 pub fn rollback(
     root: &Root,
     directory: &StateDirectory,
     wait: Duration,
-    all_of_them: bool,
+    which: &UndoWhich,
     later: LaterValues,
 ) -> Result<Undoing, Error> {
     // The way back may take the terminal's connection with it: what has begun is finished. Who only waits can be told to
@@ -82,12 +106,23 @@ pub fn rollback(
     let all = state.journals.all().map_err(Error::other)?;
     let nothing = nothing_to_undo(&all, &state.here);
     let mut found = in_force(all, &state.here);
-    if found.is_empty() {
+    if found.is_empty() && !matches!(which, UndoWhich::Labelled(_)) {
         return Err(nothing);
     }
-    found.truncate(if all_of_them { found.len() } else { 1 });
+    let mut host = FileHost::new(root.clone());
+    match which {
+        UndoWhich::Last => found.truncate(1),
+        UndoWhich::All => {}
+        UndoWhich::Labelled(label) => {
+            let place = found.iter().position(|journal| journal.label() == Some(label));
+            let place = place
+                .ok_or_else(|| Error::refused(format_args!("undo the plan {label}: it is not in force")))?;
+            check_above(&host, label, &found[..place], &found[place])?;
+            found = vec![found.swap_remove(place)];
+        }
+    }
     let mut plans = Vec::new();
-    undo_all(&mut FileHost::new(root.clone()), &mut found, "asked", later, |journal, undone| {
+    undo_all(&mut host, &mut found, "asked", later, |journal, undone| {
         plans.push(Undone {
             journal: journal.path().to_owned(),
             steps: undone.steps.clone(),
@@ -98,6 +133,34 @@ pub fn rollback(
     });
     let doubts = state.journals.read().map_err(Error::other)?.doubts(&state.here);
     Ok(Undoing { plans, doubts })
+}
+
+/// Refuses to undo a plan below later ones that have set what it has set, or what undoing it resets: they would restore its values.
+fn check_above(
+    host: &FileHost,
+    label: &PlanLabel,
+    later: &[Journal],
+    journal: &Journal,
+) -> Result<(), Error> {
+    let settings = |journal: &Journal| {
+        let steps = journal.steps().into_iter().filter(|step| !step.left && !step.undone);
+        steps.map(|step| step.setting).collect::<BTreeSet<Setting>>()
+    };
+    let own = settings(journal);
+    let touched: BTreeSet<Setting> =
+        own.iter().flat_map(|setting| host.reset_by(setting)).chain(own.iter().cloned()).collect();
+    for above in later {
+        let path = above.path().display();
+        if above.state() == PlanState::Unfinished {
+            let why = format!("undo the plan {label}: a later one was interrupted ({path})");
+            return Err(Error::refused(why).with_hint("`evenkeel tune rollback` undoes that one"));
+        }
+        if let Some(both) = settings(above).intersection(&touched).next() {
+            let why = format!("undo the plan {label}: a later one concerns {both}, too ({path})");
+            return Err(Error::refused(why).with_hint("`evenkeel tune rollback` undoes that one first"));
+        }
+    }
+    Ok(())
 }
 
 fn nothing_to_undo(all: &[Journal], here: &BootAndNamespace) -> Error {

@@ -8,6 +8,7 @@ use os::CpuSet;
 use os::clock::since_boot_ms;
 use tuner::apply::host::{FileHost, HostAccess};
 use tuner::apply::journal::{Holder, Journal, JournalDoubt, PlanState};
+use tuner::apply::label::PlanLabel;
 use tuner::persist::store;
 use tuner::{Root, Setting};
 
@@ -35,6 +36,8 @@ pub struct TuneStatus {
 pub struct PlanStatus {
     /// Its journal.
     pub journal: PathBuf,
+    /// Its label, if it has one.
+    pub label: Option<PlanLabel>,
     /// Its phase.
     pub phase: PlanPhase,
     /// Its settings, except those that a later plan has set.
@@ -151,6 +154,7 @@ pub fn status(root: &Root, directory: &StateDirectory) -> Result<TuneStatus, Err
         };
         PlanStatus {
             journal: journal.path().to_owned(),
+            label: journal.label().cloned(),
             phase: phase(journal, holder.as_ref()),
             settings: own.into_iter().map(value).collect(),
         }

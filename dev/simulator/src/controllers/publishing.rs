@@ -251,6 +251,7 @@ pub(super) fn policy(shape: &FleetShape) -> FleetPolicy {
         fleet: name("simulated".to_owned()),
         clusters: (0..shape.clusters).map(cluster).collect(),
         views: vec![view],
+        waves: fleet::waves::WaveSettings::default(),
     }
 }
 

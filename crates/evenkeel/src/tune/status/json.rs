@@ -28,7 +28,7 @@ fn plan(plan: &PlanStatus) -> Value {
         PlanPhase::Undone => ("undone", None),
     };
     json!({
-        "journal": plan.journal, "phase": phase, "left_s": left_s, "is_as_before": plan.is_as_before(),
+        "journal": plan.journal, "label": plan.label, "phase": phase, "left_s": left_s, "is_as_before": plan.is_as_before(),
         "settings": plan.settings.iter().map(setting).collect::<Vec<_>>(),
     })
 }

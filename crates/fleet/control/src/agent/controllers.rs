@@ -26,6 +26,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// Time of a turn while every controller is without its register. The next one is asked then, which may have it again.
 const STAYS_FOR: Duration = Duration::from_secs(10);
 
+/// What a controller has answered, and which turn.
+pub(super) struct HeardOrders {
+    pub(super) orders: TurnOrders,
+    /// [`TurnReport::turn`](crate::service::turn::TurnReport::turn).
+    pub(super) turn: u64,
+}
+
 /// Controllers in the order in which this agent asks them.
 ///
 /// Which of them is asked is the affair of [`ControllerChoice`].
@@ -51,11 +58,11 @@ impl Controllers {
     }
 
     /// Takes turns for ever, and passes orders on.
-    pub(super) fn take_turns(mut self, shared: &SharedReport, orders: &SyncSender<TurnOrders>) {
+    pub(super) fn take_turns(mut self, shared: &SharedReport, orders: &SyncSender<HeardOrders>) {
         loop {
             match self.turn(shared, None) {
                 Some(new) => {
-                    let version = new.version;
+                    let version = new.orders.version;
                     match orders.try_send(new) {
                         // Otherwise the same would be said again and again until they are carried out, which may take as long as
                         // a disk does.
@@ -71,13 +78,13 @@ impl Controllers {
     }
 
     /// One turn. `None` if nobody has answered who hears of decisions: then the next controller's turn comes.
-    pub(super) fn turn(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<TurnOrders> {
+    pub(super) fn turn(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<HeardOrders> {
         let orders = self.asked(shared, wait_ms);
         self.figures.note_turn(orders.is_some());
         orders
     }
 
-    fn asked(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<TurnOrders> {
+    fn asked(&mut self, shared: &SharedReport, wait_ms: Option<u32>) -> Option<HeardOrders> {
         let report = {
             let mut report = shared.lock().unwrap_or_else(PoisonError::into_inner);
             report.turn += 1;
@@ -102,7 +109,7 @@ impl Controllers {
                 if self.choice.at() != before {
                     self.client = None;
                 }
-                counts.then_some(orders)
+                counts.then_some(HeardOrders { orders, turn: report.turn })
             }
             None => {
                 self.client = None;

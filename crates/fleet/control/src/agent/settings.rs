@@ -53,13 +53,15 @@ pub struct AgentServer {
     pub cluster_file: Option<PathBuf>,
 }
 
-/// Whether and how an agent runs the tuner. It changes nothing of the host.
+/// Whether and how an agent runs the tuner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TuneSettings {
     /// It looks what limits the host, once an hour and when asked.
     pub check: bool,
     /// It plans when asked.
     pub plan: bool,
+    /// It changes the host when it is told.
+    pub apply: bool,
     /// The program with `tune check`; the agent's own if none.
     pub binary: Option<PathBuf>,
     /// How long a look reads counters, in seconds.

@@ -71,6 +71,11 @@ impl AgentStore {
         Ok(RouterFile::new(self.folder.join(format!("{name}.json"))).write(&json)?)
     }
 
+    /// Where a state is kept.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+
     /// A text, if it is there and what its digest says.
     pub(super) fn text(&self, digest: &TextDigest) -> Option<String> {
         let text = String::from_utf8(read(&self.text_path(digest)).ok()??).ok()?;

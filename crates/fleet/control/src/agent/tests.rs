@@ -62,7 +62,7 @@ fn orders_that_wait_to_be_carried_out_are_not_asked_for_again() {
     std::thread::spawn(move || turns.take_turns(&shared, &sender));
     let found: Vec<u64> = seen.iter().take(3).collect();
     assert_eq!(found, [0, 7, 7]);
-    assert_eq!(orders.recv().expect("the first ones").version, 7);
+    assert_eq!(orders.recv().expect("the first ones").orders.version, 7);
     assert!(figures.turns().0 >= 2, "answers are counted");
 }
 

@@ -6,9 +6,9 @@
 //!
 //! Nothing of the host is changed. The tuner is known by its command line, its JSON and its exit statuses alone.
 
-mod command;
-mod program;
-mod runs;
+pub(super) mod command;
+pub(super) mod program;
+pub(super) mod runs;
 mod schedule;
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 //! file calls only later ones of this list: `commands` (of people), `hearing` (turns, probes, other controllers, the register), `upkeep` and `healing` (with
 //! the time), `publishing` (a content becomes the target), `orders`. `status`, `figures` and `tuning` say what is known; `tuning` also asks hosts, which changes nothing.
 
+pub(crate) mod changes;
 mod commands;
 pub(crate) mod figures;
 mod healing;
@@ -13,5 +14,5 @@ pub(crate) mod orders;
 mod publishing;
 pub(crate) mod request_sums;
 mod status;
-mod tuning;
+pub(crate) mod tuning;
 mod upkeep;

@@ -1,5 +1,6 @@
 //! Answers to those who ask: documents, refusals, certificates.
 
+pub(crate) mod changes;
 pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod replies;

@@ -249,6 +249,11 @@ impl MemberHealth {
         &self.notes
     }
 
+    /// Scopes that the guard has frozen, and why.
+    pub(super) fn frozen(&self) -> impl Iterator<Item = (&GuardScope, String)> {
+        self.watch.frozen()
+    }
+
     /// Whether a member has a slot, and is missed if it is lost.
     pub(super) fn is_watched(&self, member: &MemberId) -> bool {
         self.watch.verdict(member).is_some()

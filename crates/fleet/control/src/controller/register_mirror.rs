@@ -6,6 +6,7 @@
 mod fleet_view;
 
 use fleet::health::Quarantined;
+use fleet::waves::{ChangeNumber, ChangeProgress};
 use fleet::{FleetMember, Generation, GenerationNumber, MemberId, TextDigest};
 use stdx::clock::Now;
 
@@ -13,6 +14,7 @@ pub(super) use fleet_view::FleetView;
 
 use super::rollout::published::published;
 use crate::audit::AuditHead;
+use crate::decisions::changes::{ChangeEnd, ChangeRecord, ChangeRow};
 use crate::decisions::{
     FleetDecisions, GoneHost, HeldRecord, ListScope, NewGeneration, Publication, ReplacedChange, RolloutWord,
     RouterList,
@@ -280,6 +282,45 @@ impl RegisterMirror {
             Ok(None) | Err(_) => self.read_soon(now),
         }
         written.map(|_| ())
+    }
+
+    /// The record of a change of hosts, as the register has it.
+    pub(super) fn change_record(&self, row: &ChangeRow) -> Result<ChangeRecord, RegisterError> {
+        self.decisions.change_record(row)
+    }
+
+    /// What is decided of a change of hosts, and the revision to compare.
+    pub(super) fn change_progress(
+        &self,
+        number: ChangeNumber,
+    ) -> Result<(ChangeProgress, Revision), RegisterError> {
+        self.decisions.change_progress(number)
+    }
+
+    /// Writes down a new change of hosts; false if another controller has at the same moment.
+    pub(super) fn create_change(&mut self, record: &str, row: ChangeRow) -> Result<bool, RegisterError> {
+        let known = self.decisions.create_change(self.view.known_changes(), record, row)?;
+        let is_done = known.is_some();
+        known.into_iter().for_each(|known| self.view.note_changes(known));
+        Ok(is_done)
+    }
+
+    /// Writes what is decided of a change, and what has become of it if that is another thing now. None if another controller has
+    /// written about it; otherwise the revision to compare next.
+    pub(super) fn write_change_progress(
+        &mut self,
+        number: ChangeNumber,
+        decided: (&ChangeProgress, Revision),
+        end: Option<ChangeEnd>,
+    ) -> Result<Option<Revision>, RegisterError> {
+        let (list, revision) = self.view.known_changes();
+        let new = list.with_end(number, end);
+        let list = (new != *list).then_some((&new, *revision));
+        let written = self.decisions.write_change_progress(number, decided, list)?;
+        if let (Some(revision), true) = (written, list.is_some()) {
+            self.view.note_changes((new, revision));
+        }
+        Ok(written)
     }
 
     /// Join tokens, and the revision to compare.

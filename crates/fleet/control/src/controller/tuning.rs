@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use stdx::clock::Now;
 use stdx::prng::mix;
 
+use super::changes::FleetChanges;
 use super::observing::agents::{AgentRecord, Agents};
 use crate::service::turn::{
     ASKS_MAX, TuneAnswer, TuneAsk, TuneBody, TuneOrders, TuneReport, TuneWhat, TurnReport, answer_digest,
@@ -79,6 +80,8 @@ pub(crate) struct FleetTuning {
     /// Texts that other controllers were asked for.
     awaited: BTreeSet<AnswerDigest>,
     swept: Option<Now>,
+    /// What is made of the plans: changes of hosts that are on their way.
+    pub(crate) changes: FleetChanges,
 }
 
 impl OpenAsk {

@@ -115,7 +115,10 @@ impl FleetDecisions {
         Ok(())
     }
 
-    fn record<T: DeserializeOwned>(&self, key: &RegisterKey) -> Result<(Option<T>, Revision), RegisterError> {
+    pub(super) fn record<T: DeserializeOwned>(
+        &self,
+        key: &RegisterKey,
+    ) -> Result<(Option<T>, Revision), RegisterError> {
         let Some(entry) = self.register.get(key)? else { return Ok((None, Revision::ABSENT)) };
         let record = serde_json::from_slice(&entry.value);
         let record = record.map_err(|error| misunderstood(key, &format!("a record: {error}")))?;

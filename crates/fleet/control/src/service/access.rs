@@ -4,6 +4,7 @@ use admin::api::ApiPeer;
 
 use crate::identity::{FleetIdentity, FleetName, FleetRole, IdentityError};
 use crate::service::authorise::{Caller, ControlVerb, Denied, Permission, authorise};
+use crate::service::questions::changes::ChangeSteer;
 use crate::service::questions::{ChangeQuestion, ControlQuestion, JOIN};
 
 /// The name in the audit log of whoever may open the controller's socket file.
@@ -109,6 +110,8 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
         JOIN => &[V::Join],
         "/v1/renew" => &[V::Renew],
         "/v1/tune/check" | "/v1/tune/plan" => &[V::TuneRead],
+        "/v1/tune/apply" => &[V::TuneRead, V::ChangeApply],
+        "/v1/changes" => &[V::ChangeRead, V::ChangeHalt, V::ChangeResume, V::ChangeUndo],
         "/v1/tune/ask" => &[V::TuneRead, V::TuneAsk],
         _ => &[],
     }
@@ -138,6 +141,14 @@ pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
             ControlVerb::TuneRead
         }
         ControlQuestion::TuneAsk { .. } => ControlVerb::TuneAsk,
+        ControlQuestion::ChangeHosts(wanted) if wanted.confirmed.is_none() => ControlVerb::TuneRead,
+        ControlQuestion::ChangeHosts(_) => ControlVerb::ChangeApply,
+        ControlQuestion::Changes(_) => ControlVerb::ChangeRead,
+        ControlQuestion::SteerChange { act, .. } => match act {
+            ChangeSteer::Halt => ControlVerb::ChangeHalt,
+            ChangeSteer::Resume => ControlVerb::ChangeResume,
+            ChangeSteer::Undo => ControlVerb::ChangeUndo,
+        },
     }
 }
 

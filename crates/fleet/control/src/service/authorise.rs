@@ -56,6 +56,16 @@ pub enum ControlVerb {
     TuneRead,
     /// Have hosts look again, or plan, which changes nothing.
     TuneAsk,
+    /// Read changes of hosts.
+    ChangeRead,
+    /// Begin a change of hosts.
+    ChangeApply,
+    /// Let no further host get a change.
+    ChangeHalt,
+    /// Let a change of hosts go on.
+    ChangeResume,
+    /// Take a change of hosts back.
+    ChangeUndo,
 }
 
 /// Someone that asks.
@@ -109,7 +119,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 24] = [
+    pub const ALL: [ControlVerb; 29] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -134,6 +144,11 @@ impl ControlVerb {
         ControlVerb::Liveness,
         ControlVerb::TuneRead,
         ControlVerb::TuneAsk,
+        ControlVerb::ChangeRead,
+        ControlVerb::ChangeApply,
+        ControlVerb::ChangeHalt,
+        ControlVerb::ChangeResume,
+        ControlVerb::ChangeUndo,
     ];
 
     /// The verb in the audit log and in messages.
@@ -163,6 +178,11 @@ impl ControlVerb {
             ControlVerb::Liveness => "liveness",
             ControlVerb::TuneRead => "tune-read",
             ControlVerb::TuneAsk => "tune-ask",
+            ControlVerb::ChangeRead => "change-read",
+            ControlVerb::ChangeApply => "change-apply",
+            ControlVerb::ChangeHalt => "change-halt",
+            ControlVerb::ChangeResume => "change-resume",
+            ControlVerb::ChangeUndo => "change-undo",
         }
     }
 
@@ -180,7 +200,7 @@ impl ControlVerb {
             // A plan, a key's way, the policy and earlier generations show every address and route.
             ControlVerb::Plan | ControlVerb::History | ControlVerb::Why => &[Operator, Reader],
             ControlVerb::PolicyRead => &[Controller, Operator, Reader],
-            ControlVerb::AuditRead | ControlVerb::TuneRead => &[Operator, Reader],
+            ControlVerb::AuditRead | ControlVerb::TuneRead | ControlVerb::ChangeRead => &[Operator, Reader],
             // Programs run as root on every host of a scope.
             ControlVerb::TuneAsk => &[Operator],
             // Controllers decide for themselves, and write to the register: none asks another one to act.
@@ -194,6 +214,10 @@ impl ControlVerb {
             | ControlVerb::Replace
             | ControlVerb::PolicyWrite
             | ControlVerb::TokenIssue
+            | ControlVerb::ChangeApply
+            | ControlVerb::ChangeHalt
+            | ControlVerb::ChangeResume
+            | ControlVerb::ChangeUndo
             | ControlVerb::AuditRepair => &[Operator],
         };
         // Routers and servers ask nothing of a controller: their host's agent does.
@@ -269,6 +293,11 @@ mod tests {
         liveness      -     yes         -      -       -       -         -
         tune-read     -     -           -      -       -       yes       yes
         tune-ask      -     -           -      -       -       yes       -
+        change-read   -     -           -      -       -       yes       yes
+        change-apply  -     -           -      -       -       yes       -
+        change-halt   -     -           -      -       -       yes       -
+        change-resume -     -           -      -       -       yes       -
+        change-undo   -     -           -      -       -       yes       -
     ";
 
     fn identity(uri: &str) -> FleetIdentity {

@@ -169,6 +169,7 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
     }
     request_sums::write(text, &figures.requests);
     write_tuning(text, &figures.tune);
+    write_changes(text, figures);
     let mut decisions = text.family(
         "evenkeel_control_decisions_total",
         Counter,
@@ -177,6 +178,21 @@ fn write_controller(text: &mut Exposition, age: Duration, figures: &ControllerFi
     for ((kind, result), count) in &figures.decisions {
         decisions.sample(&[("kind", kind), ("result", result)], count);
     }
+}
+
+fn write_changes(text: &mut Exposition, figures: &ControllerFigures) {
+    let mut changes = text.family(
+        "evenkeel_control_host_changes",
+        FamilyKind::Gauge,
+        "Changes of hosts that are on their way, by state.",
+    );
+    figures.changes.iter().for_each(|(state, count)| changes.sample(&[("state", state)], count));
+    let mut hosts = text.family(
+        "evenkeel_control_host_change_hosts",
+        FamilyKind::Gauge,
+        "Hosts of changes that are on their way: changed as they say, told to change, told to be as before, left out, or not told yet.",
+    );
+    figures.change_hosts.iter().for_each(|(state, count)| hosts.sample(&[("state", state)], count));
 }
 
 fn write_tuning(text: &mut Exposition, figures: &TuneFigures) {

@@ -13,9 +13,12 @@
 //! POST /v1/join    {token, role, zone, id, request}                 a first certificate
 //! POST /v1/renew   {request}                                        the next one
 //! GET  /v1/tune/check?hosts=SCOPE                                 what the tuner has found on the hosts of a scope
-//! POST /v1/tune/ask   {hosts, check | profile | strategy}           they look again, or plan: the question's name
+//! POST /v1/tune/ask   {hosts, check | profile | strategy | version} they look again, or plan: the question's name
 //! GET  /v1/tune/ask?id=ID                                         how many have answered
 //! GET  /v1/tune/plan?id=ID                                        what they have planned
+//! POST /v1/tune/apply {id, settings, …[, plan, why]}              the change that would be made of these plans; with `plan`, begun
+//! GET  /v1/changes[?number=N]                                     the last changes of hosts, or one of them
+//! POST /v1/changes    {number, act: halt | resume | undo, why}     what a person wants of one
 //! POST /v1/turn    a report of an agent
 //! POST /v1/liveness  what another controller has heard
 //! ```
@@ -26,6 +29,7 @@ use std::str::FromStr;
 use admin::api::{ApiMethod, ApiPeer, ApiRequest};
 use fleet::health::Quarantined;
 use fleet::tuning::{HostScope, ScopeError};
+use fleet::waves::ChangeNumber;
 use fleet::{
     ClusterName, FleetMember, GenerationNumber, HostId, MemberId, RESIZE_WARM_UP_S_MAX, SLOTS_MAX, TuneAskId,
     ViewName, ZoneName,
@@ -39,9 +43,11 @@ use crate::identity::{FleetRole, IdentityName};
 use crate::liveness::LivenessReport;
 use crate::service::turn::{PlanWish, TEXT_MAX, TuneWhat, TurnReport};
 
-pub(crate) use shadows::ShadowsQuestion;
-
+pub(crate) mod changes;
 mod shadows;
+
+use changes::{ChangeSteer, ChangeWanted};
+pub(crate) use shadows::ShadowsQuestion;
 
 /// Where a newcomer shows a join token: the only path for those without a certificate.
 pub(crate) const JOIN: &str = "/v1/join";
@@ -161,6 +167,19 @@ pub enum ControlQuestion {
     TuneAsked(TuneAskId),
     /// What hosts have planned for a question.
     TunePlan(TuneAskId),
+    /// A change of hosts that is to be made.
+    ChangeHosts(ChangeWanted),
+    /// The last changes of hosts, or one of them.
+    Changes(Option<ChangeNumber>),
+    /// What a person wants of a change of hosts.
+    SteerChange {
+        /// Which.
+        number: ChangeNumber,
+        /// What.
+        act: ChangeSteer,
+        /// The reason.
+        why: String,
+    },
 }
 
 /// Whose figures, and since when. What is not named is not restricted.
@@ -353,6 +372,8 @@ struct TuneAskBody {
     profile: Option<String>,
     #[serde(default)]
     strategy: Option<String>,
+    #[serde(default)]
+    version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -482,6 +503,12 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         (Post, "/v1/tune/ask") => tune_ask(body(request)?)?,
         (Get, "/v1/tune/ask") => ControlQuestion::TuneAsked(ask_id(&query)?),
         (Get, "/v1/tune/plan") => ControlQuestion::TunePlan(ask_id(&query)?),
+        (Post, "/v1/tune/apply") => ControlQuestion::ChangeHosts(changes::wanted(body(request)?)?),
+        (Get, "/v1/changes") => ControlQuestion::Changes(changes::number(query.text("number")?)?),
+        (Post, "/v1/changes") => {
+            let (number, act, why) = changes::steered(body(request)?)?;
+            ControlQuestion::SteerChange { number, act, why }
+        }
         (Post, "/v1/members") => members(body(request)?)?,
         (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
         (Post, JOIN) => {
@@ -604,18 +631,24 @@ fn hosts(scope: &str) -> Result<HostScope, QuestionFault> {
 }
 
 fn tune_ask(asked: TuneAskBody) -> Result<ControlQuestion, QuestionFault> {
-    let TuneAskBody { hosts: scope, check, profile, strategy } = asked;
+    let TuneAskBody { hosts: scope, check, profile, strategy, version } = asked;
     let plan = profile.map(PlanWish::Profile).into_iter().chain(strategy.map(PlanWish::Strategy));
+    let plan = plan.chain(version.map(PlanWish::Version));
     let whats: Vec<TuneWhat> = plan.map(TuneWhat::Plan).chain(check.then_some(TuneWhat::Check)).collect();
     let [what] = &whats[..] else {
-        return Err(bad(format!("expected one of check, profile and strategy, found {}", whats.len())));
+        let expected = "expected one of check, profile, strategy and version";
+        return Err(bad(format!("{expected}, found {}", whats.len())));
     };
     if let TuneWhat::Plan(wish) = what
         && !wish.is_well_named()
     {
         let (kind, name) = wish.words();
         let found: String = name.chars().take(50).collect();
-        return Err(bad(format!("expected a {kind} of small letters, digits and '-', found {found:?}")));
+        let letters = match wish {
+            PlanWish::Version(_) => "letters, digits and '-._+~', not with '.' or '-' first",
+            PlanWish::Profile(_) | PlanWish::Strategy(_) => "small letters, digits and '-'",
+        };
+        return Err(bad(format!("expected a {kind} of {letters}, found {found:?}")));
     }
     Ok(ControlQuestion::TuneAsk { scope: hosts(&scope)?, what: what.clone() })
 }
@@ -695,6 +728,7 @@ impl Query {
             ControlQuestion::Why { .. } => &["key", "view"],
             ControlQuestion::TuneCheck { .. } => &["hosts"],
             ControlQuestion::TuneAsked(_) | ControlQuestion::TunePlan(_) => &["id"],
+            ControlQuestion::Changes(_) => &["number"],
             _ => &[],
         };
         match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {

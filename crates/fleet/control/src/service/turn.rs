@@ -20,7 +20,7 @@ mod tuning;
 pub(crate) use figures::TurnFigures;
 use figures::as_far_as_known;
 
-pub use change::{ActKind, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct};
+pub use change::{ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct};
 pub use fault::{TEXT_MAX, TurnFault};
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TURN_WAIT, TURN_WAIT_SPREAD, UNASKED_MAX,

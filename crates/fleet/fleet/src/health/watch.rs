@@ -277,6 +277,11 @@ impl HealthWatch {
         self.guard.thaw(scope, &self.roster, &mut self.losses)
     }
 
+    /// Scopes that are frozen because too much was lost at once, and why.
+    pub fn frozen(&self) -> impl Iterator<Item = (&GuardScope, String)> {
+        self.guard.frozen().map(|(scope, _, reason)| (scope, reason))
+    }
+
     /// Who is in quarantine.
     pub fn quarantine(&self) -> &QuarantineBook {
         &self.quarantine

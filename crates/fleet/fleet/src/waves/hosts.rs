@@ -49,6 +49,13 @@ impl HostTable {
         is_news || was_silent
     }
 
+    /// It is heard, and how it is is not known.
+    pub(super) fn say_nothing(&mut self, place: usize) -> bool {
+        let row = &mut self.rows[place];
+        let was_silent = row.silent_since.take().is_some();
+        row.word.take().is_some() || was_silent
+    }
+
     pub(super) fn fall_silent(&mut self, place: usize, since: Now) -> bool {
         let row = &mut self.rows[place];
         row.silent_since.is_none() && row.silent_since.replace(since).is_none()

@@ -210,6 +210,11 @@ impl ChangePlan {
         Ok(plan)
     }
 
+    /// Kinds of hosts.
+    pub fn kinds_of(hosts: &[PlannedHost]) -> BTreeSet<HostsAlike> {
+        hosts.iter().map(PlannedHost::kind).collect()
+    }
+
     /// Hosts of each kind, by their places in the list.
     pub fn kinds(&self) -> BTreeMap<HostsAlike, Vec<usize>> {
         let mut kinds = BTreeMap::<HostsAlike, Vec<usize>>::new();
@@ -217,6 +222,11 @@ impl ChangePlan {
             kinds.entry(host.kind()).or_default().push(place);
         }
         kinds
+    }
+
+    /// Whether a host is part of it.
+    pub fn has(&self, host: &HostId) -> bool {
+        self.place(host).is_some()
     }
 
     /// The place of a host in the list.

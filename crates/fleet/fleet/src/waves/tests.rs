@@ -25,7 +25,7 @@ fn host(number: usize) -> PlannedHost {
     }
 }
 
-fn draft(hosts: usize) -> ChangeDraft {
+pub(super) fn draft(hosts: usize) -> ChangeDraft {
     ChangeDraft {
         number: ChangeNumber(1),
         what: "a tuning".to_owned(),

@@ -61,6 +61,8 @@ pub struct HostOrder {
 pub enum ChangeEvent {
     /// A host says how it is.
     Said { host: HostId, word: HostWord },
+    /// The host is heard, and its agent says nothing of this change yet: it is neither changed nor as before.
+    Wordless { host: HostId },
     /// A host's figures since its last word.
     Measured { host: HostId, figures: HostFigures },
     /// The host is not heard from.

@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::apply::expected_effect::ExpectedEffect;
+use crate::apply::label::PlanLabel;
 use crate::plan::change::Setting;
 use file::{LEN_MAX, NO_LINK, make_room, text_of};
 use line::{Lines, lines, other_version};
@@ -388,6 +389,12 @@ impl Journal {
     pub fn confirm_by_ms(&self) -> Option<u64> {
         let JournalRecord::Begin { confirm_by_ms, .. } = self.begin()? else { return None };
         *confirm_by_ms
+    }
+
+    /// The label of its plan, if it has one.
+    pub fn label(&self) -> Option<&PlanLabel> {
+        let JournalRecord::Begin { label, .. } = self.begin()? else { return None };
+        label.as_ref()
     }
 
     /// When it was started, in seconds since 1970.

@@ -1,4 +1,4 @@
-//! One run of a program: bounded in time and output, at the lowest priority, ended with all processes of its group.
+//! One run of a program: bounded in time and output, ended with all processes of its group.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -26,25 +26,29 @@ const COMPLAINT_LEN_MAX: usize = 8 * 1024;
 
 /// What a run may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RunLimits {
+pub(in crate::agent) struct RunLimits {
     /// Until its end.
-    pub(super) time: Duration,
+    pub(in crate::agent) time: Duration,
     /// Bytes of its output.
-    pub(super) output_len: usize,
+    pub(in crate::agent) output_len: usize,
+    /// It runs at the lowest priority.
+    pub(in crate::agent) is_nice: bool,
+    /// Processes that it leaves behind when it ends by itself go on.
+    pub(in crate::agent) may_leave: bool,
 }
 
 /// A run that has ended by itself.
 #[derive(Debug)]
-pub(super) struct EndedRun {
-    pub(super) status: ExitStatus,
-    pub(super) output: Vec<u8>,
+pub(in crate::agent) struct EndedRun {
+    pub(in crate::agent) status: ExitStatus,
+    pub(in crate::agent) output: Vec<u8>,
     /// The last line of its standard error.
-    pub(super) complaint: String,
+    pub(in crate::agent) complaint: String,
 }
 
 /// Runs programs, one at a time.
 #[derive(Debug, Default)]
-pub(super) struct CommandRuns {
+pub(in crate::agent) struct CommandRuns {
     /// One that SIGKILL has not ended.
     stuck: Option<Child>,
 }
@@ -54,7 +58,7 @@ impl CommandRuns {
     ///
     /// # Errors
     /// If it cannot be started, or has gone beyond a limit; then it was ended. If an earlier one has not ended although it was killed.
-    pub(super) fn run(
+    pub(in crate::agent) fn run(
         &mut self,
         program: &Path,
         arguments: &[&str],
@@ -91,8 +95,10 @@ fn run(
     unblock_in(&mut command);
     let child =
         command.spawn().map_err(|error| format!("start {} {}: {error}", program.display(), words()))?;
-    // One that cannot be asked to wait for others runs all the same.
-    let _ = setpriority_process(Some(Pid::from_child(&child)), NICE);
+    if limits.is_nice {
+        // One that cannot be asked to wait for others runs all the same.
+        let _ = setpriority_process(Some(Pid::from_child(&child)), NICE);
+    }
     let mut run = RunningRun { child: Some(child), stuck };
     let child = run.child.as_mut().expect("it was put there");
     let output = read(child.stdout.take(), limits.output_len);
@@ -120,8 +126,12 @@ fn run(
         }
         pause(LOOK_EVERY);
     };
-    // What it left behind holds no pipe any more.
-    run.end();
+    if limits.may_leave {
+        run.child = None;
+    } else {
+        // What it left behind holds no pipe any more.
+        run.end();
+    }
     let whole = |piped: Result<Piped, RecvTimeoutError>| {
         piped.map_err(|_| format!("{} has ended, and another process holds its output open", words()))
     };
@@ -131,7 +141,9 @@ fn run(
     }
     let complaint = complaint.recv_timeout(OUTPUT_WITHIN).map(|piped| piped.bytes).unwrap_or_default();
     let complaint = String::from_utf8_lossy(&complaint);
-    let complaint = complaint.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    // A hint for people stands below what has happened.
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("hint:");
+    let complaint = complaint.lines().rfind(is_said).unwrap_or_default().trim();
     Ok(EndedRun { status, output: output.bytes, complaint: complaint.to_owned() })
 }
 

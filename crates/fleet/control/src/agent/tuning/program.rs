@@ -14,7 +14,7 @@ const STICKY: u32 = 0o1000;
 ///
 /// # Errors
 /// If another user than root and this one could have written it, or put another one in its place.
-pub(super) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
+pub(in crate::agent) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     let Some(named) = named else { return Ok(PathBuf::from(OWN)) };
     let shown = named.display();
     if !named.is_absolute() {
@@ -28,14 +28,14 @@ pub(super) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 /// Nobody else writes what has the path, nor any folder on the way to it.
-fn check_way(path: &Path) -> Result<(), String> {
+pub(in crate::agent) fn check_way(path: &Path) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     for part in path.ancestors() {
         let found = std::fs::symlink_metadata(part)
             .map_err(|error| format!("look at {}: {error}", part.display()))?;
         if let Some(why) = fault(&found, own) {
             let path = path.display();
-            return Err(format!("run {path}: {} {why}, who could put another program there", part.display()));
+            return Err(format!("use {path}: {} {why}, who could put another file there", part.display()));
         }
     }
     Ok(())

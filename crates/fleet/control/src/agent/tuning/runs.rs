@@ -12,10 +12,12 @@ use crate::service::turn::{PlanWish, TuneBody, answer_digest};
 
 /// Time beyond what a run measures: it has the lowest priority, and waits for devices that answer slowly.
 const GRACE: Duration = Duration::from_secs(90);
+/// Time for a change: 30 s until another process has ended, and then a plan, of which no write takes more than 10 s.
+const CHANGE_TIME: Duration = Duration::from_secs(300);
 /// Bytes of the tuner's JSON: a change has some 500, so that is as many changes as are read.
 const OUTPUT_LEN_MAX: usize = 8 * 1024 * 1024;
 /// Exit statuses of `tune status` that come with a status: all is well, something has drifted, a journal cannot be read in full.
-const STATUSES: [i32; 3] = [0, 13, 18];
+pub(in crate::agent) const STATUSES: [i32; 3] = [0, 13, 18];
 
 /// What a run has found.
 #[derive(Debug)]
@@ -26,14 +28,14 @@ pub(super) struct Found {
 }
 
 /// The tuner as this agent's file allows it.
-pub(super) struct TunerRuns {
+pub(in crate::agent) struct TunerRuns {
     settings: TuneSettings,
     commands: CommandRuns,
 }
 
 impl TunerRuns {
     /// With these settings.
-    pub(super) fn new(settings: &TuneSettings) -> TunerRuns {
+    pub(in crate::agent) fn new(settings: &TuneSettings) -> TunerRuns {
         TunerRuns { settings: settings.clone(), commands: CommandRuns::default() }
     }
 
@@ -65,20 +67,36 @@ impl TunerRuns {
         Ok(Found { body: TuneBody::Plan(plan), facts, own: Some(answer_digest(own.as_bytes())) })
     }
 
+    /// A run that changes the host, at the priority of the agent.
+    pub(in crate::agent) fn change(&mut self, arguments: &[&str]) -> Result<(), String> {
+        let program = program(self.settings.binary.as_deref())?;
+        // What watches over a plan that is not confirmed yet goes on.
+        let limits =
+            RunLimits { time: CHANGE_TIME, output_len: OUTPUT_LEN_MAX, is_nice: false, may_leave: true };
+        let ended = self.commands.run(&program, arguments, limits)?;
+        as_expected(ended, &arguments[..2].join(" "), &[0]).map(|_| ())
+    }
+
     /// The JSON that a run writes.
-    fn json(&mut self, arguments: &[&str], statuses: &[i32]) -> Result<Value, String> {
+    pub(in crate::agent) fn json(&mut self, arguments: &[&str], statuses: &[i32]) -> Result<Value, String> {
         let program = program(self.settings.binary.as_deref())?;
         let measured = Duration::from_secs(self.settings.seconds.into());
-        let limits = RunLimits { time: measured + GRACE, output_len: OUTPUT_LEN_MAX };
-        let EndedRun { status, output, complaint } = self.commands.run(&program, arguments, limits)?;
+        let limits =
+            RunLimits { time: measured + GRACE, output_len: OUTPUT_LEN_MAX, is_nice: true, may_leave: false };
+        let ended = self.commands.run(&program, arguments, limits)?;
         let words = arguments[..2].join(" ");
-        if !status.code().is_some_and(|code| statuses.contains(&code)) {
-            let complaint = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
-            return Err(format!("`{words}` ended with {status}{complaint}"));
-        }
+        let EndedRun { status, output, .. } = as_expected(ended, &words, statuses)?;
         if output.iter().all(u8::is_ascii_whitespace) {
             return Err(format!("`{words}` ended with {status} and wrote nothing"));
         }
         serde_json::from_slice(&output).map_err(|error| format!("understand `{words}`: {error}"))
     }
+}
+
+fn as_expected(ended: EndedRun, words: &str, statuses: &[i32]) -> Result<EndedRun, String> {
+    if ended.status.code().is_some_and(|code| statuses.contains(&code)) {
+        return Ok(ended);
+    }
+    let complaint = if ended.complaint.is_empty() { String::new() } else { format!(": {}", ended.complaint) };
+    Err(format!("`{words}` ended with {}{complaint}", ended.status))
 }

@@ -50,7 +50,7 @@ impl Scene {
     }
 
     fn settings(&self) -> TuneSettings {
-        TuneSettings { check: true, plan: true, binary: Some(self.0.join("tuner")), seconds: 1 }
+        TuneSettings { check: true, plan: true, apply: false, binary: Some(self.0.join("tuner")), seconds: 1 }
     }
 }
 
@@ -61,7 +61,8 @@ impl Drop for Scene {
 }
 
 fn limited(program: &Path, seconds: u64, output_len: usize) -> Result<String, String> {
-    let limits = RunLimits { time: Duration::from_secs(seconds), output_len };
+    let limits =
+        RunLimits { time: Duration::from_secs(seconds), output_len, is_nice: true, may_leave: false };
     CommandRuns::default()
         .run(program, &["tune", "check"], limits)
         .map(|ended| String::from_utf8_lossy(&ended.output).into_owned())

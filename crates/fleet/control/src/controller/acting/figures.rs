@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use fleet::GenerationNumber;
+use fleet::waves::ChangeState;
 
 use super::request_sums::RequestSums;
 use crate::controller::Controller;
+use crate::controller::answers::changes::ChangeCounts;
 use crate::controller::audit_trail::DecisionCounts;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::observing::member_facts::MemberCode;
@@ -81,6 +83,10 @@ pub(crate) struct ControllerFigures {
     pub(crate) requests: RequestSums,
     /// What is known of the tuning of hosts.
     pub(crate) tune: TuneFigures,
+    /// Changes of hosts that are on their way, by state; all states are there.
+    pub(crate) changes: BTreeMap<&'static str, u64>,
+    /// Hosts of these changes by how they are; all words are there.
+    pub(crate) change_hosts: BTreeMap<&'static str, u64>,
     /// What has come of decisions, by verb and result.
     pub(crate) decisions: DecisionCounts,
     /// Acts and results that the audit log has not taken.
@@ -102,6 +108,14 @@ impl Controller {
                 *routers.entry(RouterCode::of(record, router, target).word()).or_default() += 1;
             }
         }
+        let mut changes: BTreeMap<_, _> = ChangeState::WORDS.map(|word| (word, 0)).into();
+        let mut change_hosts: BTreeMap<_, _> = ChangeCounts::WORDS.map(|word| (word, 0)).into();
+        for (_, open) in self.tuning.changes.iter() {
+            *changes.entry(open.change().state().word()).or_default() += 1;
+            for (word, count) in ChangeCounts::of(open.change()).rows() {
+                *change_hosts.entry(word).or_default() += count as u64;
+            }
+        }
         let ages = self.agents.iter().map(|(_, record)| self.now.ms().saturating_sub(record.heard().ms()));
         ControllerFigures {
             generation: target.map(|target| target.0),
@@ -118,6 +132,8 @@ impl Controller {
             certificate_end_s: self.signing.certificate_end_s(),
             requests: RequestSums::of(self.agents.figures().book(), self.now),
             tune: self.tuning.figures(&self.agents),
+            changes,
+            change_hosts,
             decisions: self.trail.decided().clone(),
             audit_failures: self.trail.failures(),
         }

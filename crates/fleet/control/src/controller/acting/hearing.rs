@@ -38,6 +38,7 @@ impl Controller {
         self.health.hear(record.report(), self.register.view(), self.now);
         self.rollout.hear(record, self.register.target(), self.now);
         self.agents.hear_figures(&host, figures, self.register.view(), self.now);
+        self.hear_of_changes(&host);
         self.give_orders(&host);
     }
 
@@ -138,6 +139,7 @@ impl Controller {
             self.health.follow_target(&self.register, (self.now, self.unix_s));
         }
         self.rollout.follow_word(self.register.view().rollout_word(), self.now);
+        self.follow_changes();
         self.register.note_followed(self.now);
     }
 

@@ -72,11 +72,11 @@ impl Controller {
         });
         let routers = routers.collect();
         let (members, lists) = (self.member_orders(record.report()), self.router_lists.orders(record));
-        let tune = self.tuning.orders(record.report());
+        let (tune, changes) = (self.tuning.orders(record.report()), self.tuning.changes.orders(host));
         // An agent without a seat has been told so.
         let _ = self
             .seats
-            .set_orders(host, TurnOrders { routers, members, lists, tune, ..TurnOrders::default() });
+            .set_orders(host, TurnOrders { routers, members, lists, tune, changes, ..TurnOrders::default() });
     }
 
     /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more; one that has a

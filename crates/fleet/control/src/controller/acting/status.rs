@@ -8,6 +8,7 @@ use fleet::rollout::{RolloutLane, RolloutState};
 use serde_json::{Value, json};
 use stdx::clock::Now;
 
+use crate::controller::answers::changes::{change_brief, change_line};
 use crate::controller::answers::figures::FiguresSource;
 use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
@@ -28,7 +29,8 @@ impl Controller {
         let members = self.facts().codes().into_iter().map(|(id, code)| self.member_json(&id, code));
         let (members, routers) = (members.collect::<Vec<Value>>(), self.routers_json());
         let drain = self.drains.line(view);
-        let notes: Vec<String> = self.health.notes().iter().cloned().chain(drain).collect();
+        let changes = self.tuning.changes.iter().map(|(_, open)| change_line(open.change()));
+        let notes: Vec<String> = self.health.notes().iter().cloned().chain(drain).chain(changes).collect();
         let mut text = String::new();
         for line in self.first_lines().iter().chain(&notes) {
             writeln!(text, "{line}").expect("writing to memory does not fail");
@@ -45,6 +47,7 @@ impl Controller {
             "quarantine": self.health.held().map(|(whose, reason)| (whose.to_string(), reason)).collect::<Vec<_>>(),
             "drain": drain_json(view),
             "resize": resize_json(view),
+            "changes": self.tuning.changes.iter().map(|(_, open)| change_brief(open.change())).collect::<Vec<_>>(),
             "health": notes,
             "members": members,
             "routers": routers,

@@ -113,16 +113,21 @@ impl Controller {
             return refusal(422, &format!("the question {id} was not for a plan"));
         };
         let places = self.host_places();
+        let left_s = open.left_ms(self.now) / 1000;
+        plan_document(id, wish, (&open.scope, left_s), &self.answers_of(open, &places))
+    }
+
+    /// What the hosts of a question have planned.
+    pub(crate) fn answers_of<'a>(&'a self, open: &OpenAsk, places: &'a [HostPlace]) -> AskedHosts<'a> {
         let known: BTreeMap<&HostId, &HostPlace> = places.iter().map(|place| (&place.host, place)).collect();
         // One that has left the fleet since is not asked any more, nor shown.
         let places = open.hosts.iter().filter_map(|host| known.get(host).copied());
-        let answers = places.map(|place| (place, self.tuning.plan_of(self.agents.get(&place.host), id)));
-        let left_s = open.left_ms(self.now) / 1000;
-        plan_document(id, wish, (&open.scope, left_s), &answers.collect::<AskedHosts>())
+        let id = &open.ask.id;
+        places.map(|place| (place, self.tuning.plan_of(self.agents.get(&place.host), id))).collect()
     }
 
     /// All hosts that are known, by the inventory or because their agents have spoken.
-    fn host_places(&self) -> Vec<HostPlace> {
+    pub(crate) fn host_places(&self) -> Vec<HostPlace> {
         let view = self.register.view();
         let mut places: BTreeMap<&HostId, HostPlace> = BTreeMap::new();
         let new = |host: &HostId, zone| HostPlace {
@@ -148,7 +153,7 @@ fn has_answered(record: Option<&crate::controller::observing::agents::AgentRecor
     record.and_then(|record| record.report().tune.as_ref()).is_some_and(|tune| tune.asked.contains(id))
 }
 
-fn unknown(id: &TuneAskId) -> ApiReply {
+pub(crate) fn unknown(id: &TuneAskId) -> ApiReply {
     refusal(
         404,
         &format!(

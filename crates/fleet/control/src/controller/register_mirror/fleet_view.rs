@@ -7,6 +7,7 @@ use fleet::{
     SlotRecord, TextDigest, goes_on_from,
 };
 
+use crate::decisions::changes::{ChangeList, KnownList};
 use crate::decisions::{
     FleetDecisions, GENERATIONS_KEPT, GoneHost, HeldRecord, ListScope, ReplacedChange, ReplacedRecord,
     RolloutWord, RouterList, TargetRecord,
@@ -32,6 +33,7 @@ pub(crate) struct FleetView {
     quarantine: Vec<HeldRecord>,
     router_lists: BTreeMap<ListScope, (RouterList, Revision)>,
     gone: Vec<GoneHost>,
+    changes: KnownList,
     replaced: BTreeMap<GenerationNumber, ReplacedRecord>,
 }
 
@@ -62,6 +64,7 @@ impl FleetView {
             quarantine: Vec::new(),
             router_lists: BTreeMap::new(),
             gone: Vec::new(),
+            changes: (ChangeList::default(), Revision::ABSENT),
             replaced: BTreeMap::new(),
         }
     }
@@ -95,7 +98,9 @@ impl FleetView {
         let (condemned, quarantine) = (decisions.condemned()?, decisions.quarantine()?);
         let (router_lists, gone) = (decisions.router_lists()?, decisions.gone()?);
         let rollout_word = decisions.rollout_word()?.0;
+        let changes = decisions.changes()?;
         self.replaced = decisions.replaced()?;
+        self.changes = changes;
         self.rollout_word = rollout_word;
         (self.settled, self.frozen) = (settled, frozen);
         (self.condemned, self.quarantine) = (condemned, quarantine);
@@ -260,6 +265,15 @@ impl FleetView {
         &self.gone
     }
 
+    /// The last changes of hosts.
+    pub(crate) fn changes(&self) -> &ChangeList {
+        &self.changes.0
+    }
+
+    pub(super) fn known_changes(&self) -> &KnownList {
+        &self.changes
+    }
+
     /// What generations of the last hour have replaced. It may have that of a generation that is newer than the target here.
     pub(crate) fn replaced(&self) -> &BTreeMap<GenerationNumber, ReplacedRecord> {
         &self.replaced
@@ -277,6 +291,10 @@ impl FleetView {
         if let Some(record) = replaced.record {
             self.replaced.insert(target.number, record);
         }
+    }
+
+    pub(super) fn note_changes(&mut self, known: KnownList) {
+        self.changes = known;
     }
 
     pub(super) fn note_settled(&mut self, settled: GenerationNumber) {

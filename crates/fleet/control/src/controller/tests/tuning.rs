@@ -13,7 +13,7 @@ use crate::service::turn::{
 
 /// A tuner beside an agent.
 #[derive(Clone)]
-struct FakeTuner {
+pub(super) struct FakeTuner {
     /// What the host is.
     kernel: &'static str,
     /// What a profile would set.
@@ -24,7 +24,7 @@ struct FakeTuner {
 }
 
 impl FakeTuner {
-    fn new(kernel: &'static str, wanted: &'static str) -> FakeTuner {
+    pub(super) fn new(kernel: &'static str, wanted: &'static str) -> FakeTuner {
         FakeTuner { kernel, wanted, texts: BTreeMap::new(), sent: 0 }
     }
 
@@ -38,7 +38,7 @@ impl FakeTuner {
         Some(self.keep(TuneBody::Facts(HostFacts { kernel: self.kernel.to_owned(), ..HostFacts::default() })))
     }
 
-    fn look(&mut self) -> TuneAnswer {
+    pub(super) fn look(&mut self) -> TuneAnswer {
         let finding = json!({
             "rule": "swappiness-high", "severity": "note", "subject": "vm", "cause": "c", "verdict": "fixable", "consequences": [],
         });
@@ -61,7 +61,7 @@ impl FakeTuner {
         TuneAnswer::Done { body, facts, own: Some(answer_digest(own.as_bytes())), age_s: 1 }
     }
 
-    fn obey(&mut self, orders: Option<TuneOrders>, report: &mut TuneReport) {
+    pub(super) fn obey(&mut self, orders: Option<TuneOrders>, report: &mut TuneReport) {
         let orders = orders.unwrap_or_default();
         for ask in orders.asks {
             match ask.what {
@@ -77,7 +77,7 @@ impl FakeTuner {
     }
 }
 
-fn saying(check: TuneAnswer) -> TuneReport {
+pub(super) fn saying(check: TuneAnswer) -> TuneReport {
     TuneReport { check, asked: Vec::new(), plans: Vec::new(), bodies: Vec::new(), uid: 0 }
 }
 

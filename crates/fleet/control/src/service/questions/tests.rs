@@ -148,3 +148,28 @@ fn questions_about_tuning_name_their_hosts_and_one_thing_to_do() {
     refused(hostile, "expected a profile of small letters, digits and '-', found");
     refused(r#"POST /v1/tune/ask {"hosts":"all","check":true,"apply":true}"#, "unknown field `apply`");
 }
+
+#[test]
+fn changes_of_hosts_are_asked_for_with_what_was_shown() {
+    use super::changes::{ChangeSteer, ChangeTerms, ChangeWanted};
+    let id: TuneAskId = "00ff".parse().expect("a name");
+    let wanted = ChangeWanted { id, terms: ChangeTerms::default(), confirmed: None };
+    assert_eq!(ask(r#"POST /v1/tune/apply {"id":"00ff"}"#), Ok(ControlQuestion::ChangeHosts(wanted.clone())));
+    let confirmed = Some(("abc".to_owned(), "a test".to_owned()));
+    let begun = r#"POST /v1/tune/apply {"id":"00ff","plan":"abc","why":" a test "}"#;
+    assert_eq!(ask(begun), Ok(ControlQuestion::ChangeHosts(ChangeWanted { confirmed, ..wanted })));
+    refused(r#"POST /v1/tune/apply {"id":"00ff","plan":"abc"}"#, "expected a reason");
+    refused(r#"POST /v1/tune/apply {"id":"00ff","promised":["p50"]}"#, "unknown variant `p50`");
+    refused(
+        r#"POST /v1/tune/apply {"id":"00ff","objective":"up"}"#,
+        "objective: expected a query that compares",
+    );
+    assert_eq!(ask("GET /v1/changes"), Ok(ControlQuestion::Changes(None)));
+    assert_eq!(ask("GET /v1/changes?number=7"), Ok(ControlQuestion::Changes(Some(ChangeNumber(7)))));
+    refused("GET /v1/changes?number=x", "number: expected the number of a change, found \"x\"");
+    let (number, act, why) = (ChangeNumber(7), ChangeSteer::Undo, "a test".to_owned());
+    let undo = r#"POST /v1/changes {"number":7,"act":"undo","why":"a test"}"#;
+    assert_eq!(ask(undo), Ok(ControlQuestion::SteerChange { number, act, why }));
+    refused(r#"POST /v1/changes {"number":7,"act":"undo","why":""}"#, "expected a reason");
+    refused(r#"POST /v1/changes {"number":7,"act":"melt","why":"a"}"#, "unknown variant `melt`");
+}

@@ -22,6 +22,9 @@ pub struct ChangesReport {
     /// How the host is, in each change that it was told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
     pub words: Vec<ChangeWord>,
+    /// Changes that the host keeps, and something else on it works against.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
+    pub aside: Vec<AsideWord>,
 }
 
 /// What an agent can do to its host.
@@ -41,6 +44,15 @@ pub struct ChangeWord {
     pub change: ChangeNumber,
     /// The word.
     pub word: HostWord,
+}
+
+/// What of a change does not stay on a host, because something else changes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsideWord {
+    /// Which change.
+    pub change: ChangeNumber,
+    /// What was found.
+    pub reason: String,
 }
 
 /// What a host shall have of one change.
@@ -65,13 +77,35 @@ pub enum HostAct {
         /// What the host would do when it was asked. It does nothing if it would do something else now.
         own: AnswerDigest,
     },
+    /// The program of its servers and routers is another one, which they take over from the present one.
+    Upgrade {
+        /// The name of the version, as the agent's file has it in the paths of programs.
+        version: String,
+        /// What the host would do when it was asked. It does nothing if it would do something else now.
+        own: AnswerDigest,
+    },
 }
 
 impl HostAct {
+    /// What carries out a plan that a host has made for a wish.
+    pub fn of(wish: PlanWish, own: AnswerDigest) -> HostAct {
+        match wish {
+            PlanWish::Version(version) => HostAct::Upgrade { version, own },
+            PlanWish::Profile(_) | PlanWish::Strategy(_) => HostAct::Tune { wish, own },
+        }
+    }
+
+    /// What the host would do when it was asked.
+    pub fn own(&self) -> &AnswerDigest {
+        let (HostAct::Tune { own, .. } | HostAct::Upgrade { own, .. }) = self;
+        own
+    }
+
     /// Its kind.
     pub fn kind(&self) -> ActKind {
         match self {
             HostAct::Tune { .. } => ActKind::Tune,
+            HostAct::Upgrade { .. } => ActKind::Upgrade,
         }
     }
 }
@@ -81,6 +115,13 @@ impl ChangesReport {
     pub(super) fn check_limits(&mut self) -> Result<(), TurnFault> {
         if self.words.len() > CHANGES_MAX {
             return Err(TurnFault::TooMany { what: "changes", found: self.words.len(), most: CHANGES_MAX });
+        }
+        if self.aside.len() > CHANGES_MAX {
+            return Err(TurnFault::TooMany { what: "changes", found: self.aside.len(), most: CHANGES_MAX });
+        }
+        for AsideWord { reason, .. } in &mut self.aside {
+            shorten(reason);
+            *reason = reason.replace(char::is_control, " ");
         }
         for word in &mut self.words {
             if let HostWord::Failed { reason, .. } | HostWord::Stuck { reason } = &mut word.word {
@@ -105,7 +146,7 @@ mod tests {
         let report: ChangesReport = from_value(newer).expect("a report");
         assert_eq!(report.allowed, [ActKind::Tune]);
         let word = ChangeWord { change: ChangeNumber(4), word: HostWord::Trying { attempt: 2 } };
-        assert_eq!(report.words, [word]);
+        assert_eq!((report.words, report.aside), (vec![word], Vec::new()));
     }
 
     #[test]
@@ -116,6 +157,9 @@ mod tests {
         assert!(report.check_limits().is_ok());
         let HostWord::Failed { reason, .. } = &report.words[0].word else { panic!("another word") };
         assert!(!reason.contains(char::is_control) && reason.len() <= super::super::TEXT_MAX);
+        report.aside = vec![AsideWord { change: ChangeNumber(1), reason: "\n".repeat(10_000) }];
+        assert!(report.check_limits().is_ok() && report.aside[0].reason.len() <= super::super::TEXT_MAX);
+        assert!(!report.aside[0].reason.contains('\n'));
         report.words = vec![report.words[0].clone(); CHANGES_MAX + 1];
         assert!(report.check_limits().is_err());
     }

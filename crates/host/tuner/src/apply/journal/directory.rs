@@ -24,6 +24,7 @@ use super::holder::{Holder, holder};
 use super::record::{BootAndNamespace, JournalRecord, VERSION};
 use super::{Journal, PlanState};
 use crate::apply::expected_effect::ExpectedEffect;
+use crate::apply::label::PlanLabel;
 
 /// The interval of checks whether the lock is free.
 const LOCK_LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -178,11 +179,23 @@ impl Journals {
         at_unix_s: u64,
         confirm_by_ms: Option<u64>,
     ) -> Result<Journal, Error> {
+        self.begin_labelled(place, at_unix_s, confirm_by_ms, None)
+    }
+
+    /// The same with a label.
+    pub fn begin_labelled(
+        &self,
+        place: &BootAndNamespace,
+        at_unix_s: u64,
+        confirm_by_ms: Option<u64>,
+        label: Option<PlanLabel>,
+    ) -> Result<Journal, Error> {
         create_directory(&self.directory, 0o700)?;
         // Its number is also above those of other files that belong to a journal, to avoid a reused name.
         let last = self.names()?.iter().filter_map(|name| number(name)).max().unwrap_or(0);
         let path = self.directory.join(format!("{:06}.jsonl", last + 1));
-        let begin = JournalRecord::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms };
+        let begin =
+            JournalRecord::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms, label };
         let journal = Journal::create(path.clone(), self.spare.as_deref(), begin)
             .and_then(|journal| sync_directory(&self.directory).map(|()| journal));
         if journal.is_err() {

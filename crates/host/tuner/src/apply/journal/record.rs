@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::apply::label::PlanLabel;
 use crate::apply::undoable::may_be_undone;
 use crate::observe::network_namespace;
 use crate::observe::root::{self, Root};
@@ -37,6 +38,9 @@ pub enum JournalRecord {
         at_unix_s: u64,
         /// To be undone unless confirmed until then, in milliseconds since boot.
         confirm_by_ms: Option<u64>,
+        /// By which the one who has applied it finds it again; versions before it was invented skip it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<PlanLabel>,
     },
     /// About to be written.
     Step {

@@ -1,0 +1,408 @@
+//! Changes of the host: orders of controllers are carried out so that the host goes back by itself unless a controller is heard afterwards.
+//!
+//! ```text
+//! orders ─► ChangeDesk ─► thread "changes": look ─► begin ─► (a controller is heard) ─► keep ─► words ─► report
+//!                                                                        order without attempt ─► go back
+//! ```
+//!
+//! [`course`] says what is next of each change, an [`actor`] does it, [`record`] keeps what must not be forgotten. How the host is, is
+//! read from the host: the agent may be killed between any two steps.
+
+mod actor;
+mod course;
+mod record;
+mod tuner;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fleet::waves::{ChangeNumber, HostWord};
+use os::clock::Stopwatch;
+use stdx::clock::Now;
+use stdx::log_level::LogLevel;
+
+use super::settings::TuneSettings;
+use super::state::{AgentStateError, AgentStore};
+use crate::service::SayLine;
+use crate::service::turn::{
+    ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
+};
+use crate::words::in_full;
+use actor::HostActor;
+use course::{ChangeCourse, CourseStep};
+use record::{ChangeRecord, RecordStore};
+use tuner::TunerActor;
+
+/// Interval of looks whether something is due although nothing has come.
+const LOOK_FOR_WORK_EVERY: Duration = Duration::from_secs(1);
+/// The kernel's name of the start of the host since which it runs.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Changes of the host, as controllers order them. Its thread ends with the process.
+pub(super) struct ChangeDesk {
+    shared: Arc<Shared>,
+    allowed: Vec<ActKind>,
+    reported: (Vec<ChangeWord>, Vec<AsideWord>),
+}
+
+struct Shared {
+    state: Mutex<DeskState>,
+    wake: Condvar,
+}
+
+/// What the threads tell each other.
+#[derive(Default)]
+struct DeskState {
+    /// The last orders, if they have not been taken yet.
+    orders: Option<Vec<ChangeOrder>>,
+    /// Controllers that were heard after an attempt had been applied.
+    heard: Vec<HeardAttempt>,
+    words: Vec<ChangeWord>,
+    aside: Vec<AsideWord>,
+    waiting: Vec<WaitingAttempt>,
+}
+
+/// An attempt that is applied and waits for a controller.
+struct WaitingAttempt {
+    change: ChangeNumber,
+    attempt: u32,
+    /// The turns so far when it was first reported: an answer to a later one was made after it.
+    after: Option<u64>,
+}
+
+/// An attempt of which a controller has been heard.
+struct HeardAttempt {
+    change: ChangeNumber,
+    attempt: u32,
+    /// The version of the order.
+    version: u64,
+}
+
+impl ChangeDesk {
+    /// Starts its thread.
+    pub(super) fn start(
+        settings: &TuneSettings,
+        store: &AgentStore,
+        say: SayLine,
+    ) -> Result<ChangeDesk, ChangeDeskError> {
+        let is_root = rustix::process::geteuid().is_root();
+        let (records, known) = RecordStore::open(store.clone())?;
+        let actors = HostActors { tuner: Box::new(TunerActor::new(settings, store.clone())) };
+        let allowed = if settings.apply && is_root { vec![ActKind::Tune] } else { Vec::new() };
+        let boot = std::fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned();
+        let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
+        let work = ChangeWork {
+            shared: Arc::clone(&shared),
+            courses: known.into_iter().map(ChangeCourse::new).collect(),
+            records,
+            actors,
+            named: Vec::new(),
+            boot,
+            clock: Stopwatch::start(),
+            say,
+        };
+        let thread = std::thread::Builder::new().name("changes".to_owned());
+        thread.spawn(move || work.run()).map_err(ChangeDeskError::Thread)?;
+        Ok(ChangeDesk { shared, allowed, reported: Default::default() })
+    }
+
+    /// Takes the orders that a controller has answered this turn with.
+    pub(super) fn on_orders(&mut self, mut orders: Vec<ChangeOrder>, turn: u64) {
+        // A controller that names more is not honest; the newest ones are those under way.
+        orders.sort_by_key(|order| std::cmp::Reverse(order.order.change));
+        orders.truncate(CHANGES_MAX);
+        let mut state = self.shared.lock();
+        for order in &orders {
+            let (change, version) = (order.order.change, order.order.version);
+            let is_heard = |waiting: &&WaitingAttempt| {
+                waiting.change == change
+                    && order.order.attempt == Some(waiting.attempt)
+                    && waiting.after.is_some_and(|after| after < turn)
+            };
+            if let Some(attempt) = state.waiting.iter().find(is_heard).map(|waiting| waiting.attempt) {
+                state.heard.push(HeardAttempt { change, attempt, version });
+            }
+        }
+        state.orders = Some(orders);
+        self.shared.wake.notify_all();
+    }
+
+    /// Writes what is to be said into a report, and whether a controller waits for it.
+    pub(super) fn report(&mut self, report: &mut TurnReport) -> bool {
+        let mut state = self.shared.lock();
+        for waiting in &mut state.waiting {
+            waiting.after.get_or_insert(report.turn);
+        }
+        let new = (state.words.clone(), state.aside.clone());
+        let is_news = self.reported != new;
+        self.reported = new.clone();
+        let (words, aside) = new;
+        report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words, aside });
+        is_news
+    }
+}
+
+/// Why changes of the host cannot be carried out.
+pub(super) enum ChangeDeskError {
+    /// What was kept of them cannot be read.
+    State(AgentStateError),
+    /// The system has no thread left.
+    Thread(std::io::Error),
+}
+
+impl From<AgentStateError> for ChangeDeskError {
+    fn from(error: AgentStateError) -> ChangeDeskError {
+        ChangeDeskError::State(error)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What carries out each kind of act.
+struct HostActors {
+    tuner: Box<dyn HostActor>,
+}
+
+impl HostActors {
+    /// What of a change does not stay.
+    fn aside(&self, change: &ChangeOrder) -> Option<String> {
+        match change.act.kind() {
+            ActKind::Tune => self.tuner.aside(change),
+            ActKind::Upgrade => None,
+        }
+    }
+
+    fn of(&mut self, act: &HostAct) -> Result<&mut dyn HostActor, String> {
+        match act.kind() {
+            ActKind::Tune => Ok(&mut *self.tuner),
+            ActKind::Upgrade => Err("this agent cannot upgrade its host".to_owned()),
+        }
+    }
+}
+
+/// The thread's own state.
+struct ChangeWork {
+    shared: Arc<Shared>,
+    /// By their numbers.
+    courses: Vec<ChangeCourse>,
+    records: RecordStore,
+    actors: HostActors,
+    /// Changes that the last orders name.
+    named: Vec<ChangeNumber>,
+    boot: String,
+    clock: Stopwatch,
+    say: SayLine,
+}
+
+impl ChangeWork {
+    fn run(mut self) {
+        loop {
+            self.take();
+            while self.step() {
+                self.tell();
+                self.take();
+            }
+            self.tell();
+            let state = self.shared.lock();
+            if state.orders.is_none() {
+                // Whatever has come is looked at in the next round.
+                drop(self.shared.wake.wait_timeout(state, LOOK_FOR_WORK_EVERY));
+            }
+        }
+    }
+
+    /// Takes what has come.
+    fn take(&mut self) {
+        let (orders, heard) = {
+            let mut state = self.shared.lock();
+            (state.orders.take(), std::mem::take(&mut state.heard))
+        };
+        if let Some(orders) = orders {
+            let before = self.kept();
+            self.named = orders.iter().map(|order| order.order.change).collect();
+            for order in orders {
+                self.take_order(&order);
+            }
+            self.forget();
+            self.keep_if_changed(&before);
+        }
+        for heard in heard {
+            if let Some(course) = self.course(heard.change) {
+                course.hear(heard.attempt, heard.version);
+            }
+        }
+    }
+
+    fn take_order(&mut self, order: &ChangeOrder) {
+        match self.course(order.order.change) {
+            Some(course) => {
+                if let Err(why) = course.take(order) {
+                    (self.say)(LogLevel::Warning, &why);
+                }
+            }
+            None => {
+                let course = ChangeCourse::new(ChangeRecord { order: order.clone(), tried: None });
+                self.courses.push(course);
+                self.courses.sort_by_key(|course| course.record().change());
+            }
+        }
+    }
+
+    /// Forgets the oldest changes that no controller names any more: those first of which nothing is on the host.
+    fn forget(&mut self) {
+        while self.courses.len() > CHANGES_MAX {
+            let named = &self.named;
+            let is_over = |course: &ChangeCourse| !named.contains(&course.record().change());
+            let place = self
+                .courses
+                .iter()
+                .position(|course| is_over(course) && course.is_as_before())
+                .or_else(|| self.courses.iter().position(is_over))
+                .unwrap_or(0);
+            self.courses.remove(place);
+        }
+    }
+
+    fn course(&mut self, change: ChangeNumber) -> Option<&mut ChangeCourse> {
+        self.courses.iter_mut().find(|course| course.record().change() == change)
+    }
+
+    /// Does what is most urgent. False if nothing is to be done.
+    fn step(&mut self) -> bool {
+        let now = self.now();
+        let steps = self.courses.iter().enumerate().map(|(place, course)| (place, course.next(now)));
+        let is_busy = |place: usize| {
+            let others = self.courses.iter().enumerate().filter(|(other, _)| *other != place);
+            others.into_iter().any(|(_, course)| course.is_under_way())
+        };
+        // The newest goes back first, the oldest is begun first.
+        let ranked = steps.filter_map(|(place, step)| match step {
+            CourseStep::Look => Some(((0, place), place, step)),
+            CourseStep::GoBack(_) => Some(((1, usize::MAX - place), place, step)),
+            CourseStep::Keep(_) => Some(((2, place), place, step)),
+            // The tuner refuses a plan over one that it may take back by itself.
+            CourseStep::Begin(_) if is_busy(place) => None,
+            CourseStep::Begin(_) => Some(((3, place), place, step)),
+            CourseStep::Rest => None,
+        });
+        let Some((_, place, step)) = ranked.min_by_key(|(rank, ..)| *rank) else { return false };
+        let before = self.kept();
+        self.carry_out(place, step);
+        self.keep_if_changed(&before);
+        true
+    }
+
+    fn carry_out(&mut self, place: usize, step: CourseStep) {
+        let order = self.courses[place].record().order.clone();
+        let act = &order.act;
+        match step {
+            CourseStep::Look => {
+                let found = self.actors.of(act).and_then(|actor| actor.look(&order));
+                let now = self.now();
+                self.courses[place].looked(found, &self.boot, now);
+            }
+            CourseStep::GoBack(attempt) => {
+                let gone = self.actors.of(act).and_then(|actor| actor.go_back(&order, attempt));
+                let now = self.now();
+                self.courses[place].has_gone_back(gone, now);
+            }
+            CourseStep::Keep(attempt) => {
+                let kept = self.actors.of(act).and_then(|actor| actor.keep(&order, attempt));
+                let now = self.now();
+                self.courses[place].has_kept(kept, now);
+            }
+            CourseStep::Begin(attempt) => self.begin(place, attempt, &order),
+            CourseStep::Rest => {}
+        }
+    }
+
+    fn begin(&mut self, place: usize, attempt: u32, order: &ChangeOrder) {
+        self.courses[place].begin(attempt, &self.boot);
+        // Otherwise an agent that is killed meanwhile would begin it again.
+        if let Err(error) = self.keep() {
+            let reason = format!("keep that it is begun: {}", in_full(&error));
+            self.courses[place].refuse(attempt, &self.boot, reason);
+            return;
+        }
+        self.tell();
+        let begun = self.actors.of(&order.act).and_then(|actor| actor.begin(order, attempt));
+        self.courses[place].has_begun(begun);
+    }
+
+    fn kept(&self) -> Vec<ChangeRecord> {
+        self.courses.iter().map(|course| course.record().clone()).collect()
+    }
+
+    fn keep(&self) -> Result<(), AgentStateError> {
+        self.records.keep(self.courses.iter().map(ChangeCourse::record))
+    }
+
+    /// A disk that takes nothing keeps no host from going back: what is not kept is found out from the host again.
+    fn keep_if_changed(&self, before: &[ChangeRecord]) {
+        if self.kept() != before
+            && let Err(error) = self.keep()
+        {
+            (self.say)(LogLevel::Warning, &format!("keep changes of the host: {}", in_full(&error)));
+        }
+    }
+
+    /// Says how the host is.
+    fn tell(&self) {
+        let word = |course: &ChangeCourse| {
+            let change = course.record().change();
+            course.word().map(|word| ChangeWord { change, word })
+        };
+        let words: Vec<ChangeWord> = self.courses.iter().filter_map(word).collect();
+        let aside = |course: &ChangeCourse| {
+            let reason = course.kept().and_then(|_| self.actors.aside(&course.record().order))?;
+            Some(AsideWord { change: course.record().change(), reason })
+        };
+        let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
+        let mut state = self.shared.lock();
+        for AsideWord { change, reason } in aside.iter().filter(|word| !state.aside.contains(word)) {
+            (self.say)(
+                LogLevel::Warning,
+                &format!("change {change} of the host: something else works against it: {reason}"),
+            );
+        }
+        state.aside = aside;
+        for ChangeWord { change, word } in words.iter().filter(|word| !state.words.contains(word)) {
+            (self.say)(LogLevel::Info, &format!("change {change} of the host: {}", shown(word)));
+        }
+        state.words = words;
+        let waiting = |course: &ChangeCourse| {
+            let (change, attempt) = (course.record().change(), course.waiting()?);
+            let known = state.waiting.iter().find(|known| (known.change, known.attempt) == (change, attempt));
+            Some(WaitingAttempt { change, attempt, after: known.and_then(|known| known.after) })
+        };
+        let waiting = self.courses.iter().filter_map(waiting).collect();
+        state.waiting = waiting;
+    }
+
+    fn now(&self) -> Now {
+        Now { us: self.clock.passed().as_micros() as u64 }
+    }
+}
+
+/// A word, for a line of the log.
+fn shown(word: &HostWord) -> String {
+    match word {
+        HostWord::AsBefore => "it is as before".to_owned(),
+        HostWord::Trying { attempt } => {
+            format!("it has attempt {attempt}, and goes back unless a controller is heard")
+        }
+        HostWord::Changed { attempt } => format!("it keeps attempt {attempt}"),
+        HostWord::Lapsed { attempt } => {
+            format!("it has gone back by itself from attempt {attempt}: no controller was heard in time")
+        }
+        HostWord::Failed { attempt, reason } => format!("attempt {attempt} failed: {reason}"),
+        HostWord::Stuck { reason } => format!("it cannot go back: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! Documents about changes of hosts: one that would be made, one that is on its way or over, and the last ones.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use admin::api::ApiReply;
+use fleet::HostId;
+use fleet::waves::{
+    ChangePlan, ChangeState, FleetChange, HostsAlike, KindJudged, LeftOut, LookReport, OnHalt, WaitsFor,
+};
+use serde_json::{Value, json};
+use stdx::words::counted;
+
+use super::replies::document;
+use crate::controller::changes::draft::{DraftedChange, kind_word};
+use crate::decisions::changes::{ChangeList, ChangeRow};
+
+/// Hosts that are named in a line; the others are counted.
+const HOSTS_SHOWN: usize = 3;
+/// Kinds and reasons that are shown; JSON has all.
+const ROWS_SHOWN: usize = 50;
+
+/// A change that would be made. `refused` says why it cannot be as it is.
+pub(crate) fn shown_document(drafted: &DraftedChange, plan: &ChangePlan, refused: Option<&str>) -> ApiReply {
+    let outline = plan.outline();
+    let left = by_reason(drafted.left.iter().map(|(host, why)| (host, why.clone())));
+    let settings = &plan.settings;
+    let mut text = String::new();
+    let written = (|| -> fmt::Result {
+        writeln!(text, "{} on {}, nothing is changed yet", plan.what, counted(plan.hosts.len(), "host"))?;
+        writeln!(text, "plan {}", drafted.digest)?;
+        for kind in outline.kinds.iter().take(ROWS_SHOWN) {
+            let judged = match kind.judged {
+                KindJudged::ByPairs => format!("judged by {}", counted(kind.pairs, "pair")),
+                KindJudged::InTurns => {
+                    format!("judged by {} in turns: on, off, off, on", counted(kind.pairs, "pair"))
+                }
+                KindJudged::Unjudged if refused.is_none() => "not judged, as accepted".to_owned(),
+                KindJudged::Unjudged | KindJudged::Refused => {
+                    format!("judged by pairs, or not at all (--accept {})", kind_word(&kind.kind))
+                }
+            };
+            writeln!(text, "{}: {}, {judged}", kind.kind, counted(kind.hosts, "host"))?;
+        }
+        write_more(&mut text, outline.kinds.len())?;
+        for wave in &outline.waves {
+            let hosts = format!("{} of {}", wave.hosts, counted(plan.hosts.len(), "host"));
+            writeln!(text, "  {:<28} {hosts:>20}  {:>9}", wave.wave, duration(wave.ms))?;
+        }
+        writeln!(
+            text,
+            "it takes {} at least, and the time in which hosts apply it",
+            duration(outline.least_ms)
+        )?;
+        let margins: Vec<String> =
+            settings.margins.iter().map(|(figure, margin)| format!("{} {margin} %", figure.word())).collect();
+        writeln!(text, "it halts when one of these is worse by more: {}", margins.join(", "))?;
+        let after = match settings.on_halt {
+            OnHalt::Undo => "then all hosts go back",
+            OnHalt::Keep => "then hosts keep what they have, until a person resumes or undoes it",
+        };
+        writeln!(text, "{after}")?;
+        if let Some(objective) = &drafted.objective {
+            writeln!(text, "it halts when this is missed three times in a row: {objective}")?;
+        }
+        write_left(&mut text, &left)?;
+        refused.map_or(Ok(()), |why| writeln!(text, "it cannot be carried out like this: {why}"))
+    })();
+    written.expect("writing to memory does not fail");
+    let digest = refused.is_none().then_some(&drafted.digest);
+    let json = json!({
+        "plan": digest, "digest": drafted.digest, "refused": refused, "what": plan.what, "hosts": plan.hosts.len(), "outline": outline,
+        "settings": settings, "promised": plan.promised, "objective": drafted.objective,
+        "left_out": drafted.left.iter().map(|(host, why)| json!({"host": host, "why": why})).collect::<Vec<_>>(),
+    });
+    document(text, json)
+}
+
+/// A change as it is known here.
+pub(crate) struct ChangeSeen<'c> {
+    pub(crate) row: &'c ChangeRow,
+    pub(crate) change: &'c FleetChange,
+    pub(crate) objective: Option<&'c str>,
+    /// This controller hears too few of its hosts to decide.
+    pub(crate) is_deaf: bool,
+}
+
+/// How many hosts of a change are how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangeCounts {
+    /// They have it, as they say.
+    pub(crate) changed: usize,
+    /// They were told, and have not said that they have it.
+    pub(crate) told: usize,
+    /// They were told to be as before.
+    pub(crate) back: usize,
+    /// They do not get it.
+    pub(crate) left_out: usize,
+    /// All others.
+    pub(crate) untold: usize,
+}
+
+impl ChangeCounts {
+    /// All words, in the order of [`ChangeCounts::rows`].
+    pub(crate) const WORDS: [&'static str; 5] = ["changed", "told", "told_back", "left_out", "untold"];
+
+    pub(crate) fn of(change: &FleetChange) -> ChangeCounts {
+        let changed = change.changed().count();
+        let on = change.told().filter(|(.., attempt)| attempt.is_some()).count();
+        let back = change.told().count() - on;
+        let told: std::collections::BTreeSet<&HostId> = change.told().map(|(host, ..)| host).collect();
+        let left_out = change.left_out().filter(|(host, _)| !told.contains(host)).count();
+        let untold = change.plan().hosts.len().saturating_sub(on + back + left_out);
+        ChangeCounts { changed, told: on.saturating_sub(changed), back, left_out, untold }
+    }
+
+    /// Each with its word.
+    pub(crate) fn rows(self) -> [(&'static str, usize); 5] {
+        let ChangeCounts { changed, told, back, left_out, untold } = self;
+        let counts = [changed, told, back, left_out, untold];
+        std::array::from_fn(|at| (ChangeCounts::WORDS[at], counts[at]))
+    }
+}
+
+/// Where a change is.
+pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
+    let (row, change) = (seen.row, seen.change);
+    let (state, counts) = (change.state(), ChangeCounts::of(change));
+    let looks = change.looks();
+    let left: Vec<(&HostId, LeftOut)> = match row.end {
+        // What hosts are like now was not heard for this change.
+        Some(_) => Vec::new(),
+        None => change.left_out().collect(),
+    };
+    let reasons = by_reason(left.iter().map(|(host, why)| (*host, why.to_string())));
+    let mut text = String::new();
+    let written = (|| -> fmt::Result {
+        writeln!(text, "change {}: {} on {}", row.number, row.what, counted(row.hosts, "host"))?;
+        writeln!(text, "begun by {}: {}", row.who, row.why)?;
+        write_state(&mut text, &state)?;
+        if seen.is_deaf {
+            writeln!(text, "this controller decides nothing of it: it hears half of the hosts or fewer")?;
+        }
+        if row.end.is_none() {
+            writeln!(
+                text,
+                "hosts: {} changed, {} told, {} told to be as before, {} left out, {} not told yet",
+                counts.changed, counts.told, counts.back, counts.left_out, counts.untold
+            )?;
+        }
+        for (kind, looks) in &looks {
+            for look in *looks {
+                writeln!(text, "{kind}, {}: {look}: {}", wave_words(look.wave), verdict_words(look))?;
+            }
+        }
+        if let Some(objective) = seen.objective {
+            writeln!(text, "objective: {objective}")?;
+        }
+        write_left(&mut text, &reasons)
+    })();
+    written.expect("writing to memory does not fail");
+    let looks = |(kind, looks): (&&HostsAlike, &&[LookReport])| json!({"kind": kind, "looks": looks});
+    let (wave, waits_for, why) = match &state {
+        ChangeState::Going { wave, waits_for } => {
+            (Some(wave.to_string()), Some(waits_words(waits_for)), None)
+        }
+        ChangeState::Halted(cause) | ChangeState::Undone(cause) => (None, None, Some(cause.to_string())),
+        ChangeState::Undoing { cause, .. } => (None, None, Some(cause.to_string())),
+        ChangeState::Done => (None, None, None),
+    };
+    let json = json!({
+        "number": row.number, "what": row.what, "who": row.who, "why": row.why, "unix_s": row.unix_s, "end": row.end,
+        "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(), "is_deaf": seen.is_deaf,
+        "hosts": row.hosts, "counts": row.end.is_none().then(|| counts_json(counts)),
+        "looks": change.looks().iter().map(looks).collect::<Vec<_>>(), "objective": seen.objective,
+        "left_out": left.iter().map(|(host, why)| json!({"host": host, "why": why.to_string()})).collect::<Vec<_>>(),
+        "settings": change.plan().settings,
+    });
+    document(text, json)
+}
+
+/// The last changes, the newest first.
+pub(crate) fn history_document(
+    list: &ChangeList,
+    state: impl Fn(&ChangeRow) -> Option<ChangeState>,
+) -> ApiReply {
+    let mut text = String::new();
+    let mut rows = Vec::new();
+    for row in list.rows.iter().rev() {
+        let word = match (&row.end, state(row)) {
+            (Some(end), _) => end.state.clone(),
+            (None, Some(state)) => state.word().to_owned(),
+            (None, None) => "on its way".to_owned(),
+        };
+        let hosts = counted(row.hosts, "host");
+        writeln!(text, "change {}: {word}: {} on {hosts} ({}: {})", row.number, row.what, row.who, row.why)
+            .expect("writing to memory does not fail");
+        rows.push(json!({
+            "number": row.number, "state": word, "what": row.what, "hosts": row.hosts, "who": row.who, "why": row.why,
+            "unix_s": row.unix_s, "end": row.end,
+        }));
+    }
+    if rows.is_empty() {
+        text += "no host was changed yet\n";
+    }
+    document(text, json!({"changes": rows}))
+}
+
+/// A line of a change that is on its way, for the status of the fleet.
+pub(crate) fn change_line(change: &FleetChange) -> String {
+    let (plan, counts) = (change.plan(), ChangeCounts::of(change));
+    let mut text = format!("change {} ({}): ", plan.number, plan.what);
+    write_state(&mut text, &change.state()).expect("writing to memory does not fail");
+    let of = counted(plan.hosts.len(), "host");
+    format!("{}, {} of {of} changed", text.trim_end(), counts.changed)
+}
+
+/// The same for programs.
+pub(crate) fn change_brief(change: &FleetChange) -> Value {
+    let (plan, state) = (change.plan(), change.state());
+    json!({
+        "number": plan.number, "what": plan.what, "state": state.word(), "hosts": plan.hosts.len(),
+        "counts": counts_json(ChangeCounts::of(change)),
+    })
+}
+
+fn counts_json(counts: ChangeCounts) -> Value {
+    Value::Object(counts.rows().into_iter().map(|(word, count)| (word.to_owned(), json!(count))).collect())
+}
+
+fn write_state(text: &mut String, state: &ChangeState) -> fmt::Result {
+    match state {
+        ChangeState::Going { wave, waits_for } => {
+            writeln!(text, "going on: {wave}; {}", waits_words(waits_for))
+        }
+        ChangeState::Halted(cause) => writeln!(text, "halted: {cause}"),
+        ChangeState::Undoing { cause, left } => {
+            writeln!(text, "being undone, {} not heard as before yet: {cause}", counted(*left, "host"))
+        }
+        ChangeState::Done => writeln!(text, "done"),
+        ChangeState::Undone(cause) => writeln!(text, "undone: {cause}"),
+    }
+}
+
+fn waits_words(waits_for: &WaitsFor) -> String {
+    match waits_for {
+        WaitsFor::Time => "waits for figures, or for the time of the wave".to_owned(),
+        WaitsFor::Register => "waits for the register".to_owned(),
+        WaitsFor::Host(host) => format!("waits for {host}"),
+    }
+}
+
+fn wave_words(wave: usize) -> String {
+    match wave {
+        0 => "canaries".to_owned(),
+        share => format!("share {share}"),
+    }
+}
+
+fn verdict_words(look: &LookReport) -> String {
+    use fleet::waves::LookVerdict::{Better, NotWorse, Undecided, Worse};
+    match &look.verdict {
+        Better => "better".to_owned(),
+        NotWorse => "not worse".to_owned(),
+        Worse(figures) => {
+            let words: Vec<&str> = figures.iter().map(|figure| figure.word()).collect();
+            format!("worse ({})", words.join(", "))
+        }
+        Undecided => "cannot be told yet".to_owned(),
+    }
+}
+
+fn by_reason<'h>(left: impl Iterator<Item = (&'h HostId, String)>) -> BTreeMap<String, Vec<&'h HostId>> {
+    let mut reasons: BTreeMap<String, Vec<&HostId>> = BTreeMap::new();
+    left.for_each(|(host, why)| reasons.entry(why).or_default().push(host));
+    reasons
+}
+
+fn write_left(text: &mut String, left: &BTreeMap<String, Vec<&HostId>>) -> fmt::Result {
+    for (why, hosts) in left.iter().take(ROWS_SHOWN) {
+        let names: Vec<&str> = hosts.iter().take(HOSTS_SHOWN).map(|host| host.as_str()).collect();
+        let more = hosts.len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        writeln!(text, "left out: {}{more}: {why}", names.join(", "))?;
+    }
+    write_more(text, left.len())
+}
+
+fn write_more(text: &mut String, all: usize) -> fmt::Result {
+    match all.saturating_sub(ROWS_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(text, "and {more} more, which --json has"),
+    }
+}
+
+/// `90 s`, `2 min`, `3 h 20 min`.
+fn duration(ms: u64) -> String {
+    match ms / 1000 {
+        s @ 0..=119 => format!("{s} s"),
+        s @ 120..=7_199 => format!("{} min", s / 60),
+        s => format!("{} h {} min", s / 3600, s % 3600 / 60),
+    }
+}

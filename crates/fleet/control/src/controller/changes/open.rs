@@ -1,0 +1,248 @@
+//! One change on its way: the machine that decides, and what the register has of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleet::figures::FigureBook;
+use fleet::waves::{
+    ChangeEvent, ChangePlan, ChangeProgress, ChangeState, FleetChange, HostWord, ObjectiveCount, SignalSource,
+};
+use fleet::{ClusterName, HostId, ZoneName};
+use stdx::clock::Now;
+
+use super::facts::{HostsNow, host_figures};
+use crate::controller::observing::agents::AgentRecord;
+use crate::decisions::changes::{ChangeAct, ChangeRecord};
+use crate::register::Revision;
+use crate::service::turn::{ChangeOrder, ChangesReport};
+
+/// A change on its way.
+pub(crate) struct OpenChange {
+    act: ChangeAct,
+    objective: Option<String>,
+    missed: ObjectiveCount,
+    change: FleetChange,
+    /// Of its progress in the register.
+    revision: Revision,
+    /// The decision that waits for the register, and since when.
+    waiting: Option<(u64, Now)>,
+    /// When the last point was of each host that is counted.
+    counted: BTreeMap<HostId, u32>,
+    /// Hosts whose agents are heard and say nothing of it, and since when.
+    wordless: BTreeMap<HostId, Now>,
+    /// Scopes that the guard has frozen, and that it was told of.
+    guarded: BTreeSet<String>,
+    clusters: BTreeSet<ClusterName>,
+    zones: BTreeSet<ZoneName>,
+    /// Most of its hosts are heard here. A controller that is cut off would take them for silent, and halt the change.
+    hears_most: bool,
+    /// The state that people were told of.
+    said: &'static str,
+    /// The decision that the audit log was told of.
+    recorded: u64,
+}
+
+impl OpenChange {
+    pub(super) fn new(
+        record: ChangeRecord,
+        (progress, revision): (ChangeProgress, Revision),
+        now: Now,
+    ) -> OpenChange {
+        let ChangeRecord { plan, act, objective } = record;
+        let clusters = plan.hosts.iter().flat_map(|host| host.clusters.iter().cloned()).collect();
+        let zones = plan.hosts.iter().map(|host| host.zone.clone()).collect();
+        let change = FleetChange::resume(plan, progress, now);
+        let said = change.state().word();
+        let (waiting, counted, guarded) = (None, BTreeMap::new(), BTreeSet::new());
+        OpenChange {
+            wordless: BTreeMap::new(),
+            hears_most: false,
+            missed: ObjectiveCount::default(),
+            act,
+            objective,
+            change,
+            revision,
+            waiting,
+            counted,
+            guarded,
+            clusters,
+            zones,
+            said,
+            recorded: 0,
+        }
+    }
+
+    /// The machine.
+    pub(crate) fn change(&self) -> &FleetChange {
+        &self.change
+    }
+
+    /// Its plan.
+    pub(crate) fn plan(&self) -> &ChangePlan {
+        self.change.plan()
+    }
+
+    /// What halts it besides.
+    pub(crate) fn objective(&self) -> Option<&str> {
+        self.objective.as_deref()
+    }
+
+    /// Of its progress in the register.
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Takes what happened, and acts on it.
+    pub(crate) fn on(&mut self, event: ChangeEvent, now: Now) {
+        self.change.on(event, now);
+        self.note_waiting(now);
+    }
+
+    /// The register has all that was decided.
+    pub(crate) fn is_decided_in_register(&self) -> bool {
+        self.change.to_write().is_none()
+    }
+
+    /// Whether the audit log is told of the decision that waits, which is once for each.
+    pub(crate) fn begin_recording(&mut self) -> bool {
+        let version = self.waiting.map_or(0, |(version, _)| version);
+        self.said != self.change.state().word() && std::mem::replace(&mut self.recorded, version) != version
+    }
+
+    /// Most of its hosts are heard here: otherwise nothing is decided here but what a person wants.
+    pub(crate) fn hears_most(&self) -> bool {
+        self.hears_most
+    }
+
+    /// Since when a decision waits for the register.
+    pub(crate) fn waits_since(&self) -> Option<Now> {
+        self.waiting.map(|(_, since)| since)
+    }
+
+    /// The register has taken the decision that waits.
+    pub(crate) fn written(&mut self, revision: Revision, now: Now) {
+        self.revision = revision;
+        if let Some((version, _)) = self.waiting.take() {
+            self.change.written(version);
+        }
+        self.note_waiting(now);
+    }
+
+    /// The register has this.
+    pub(crate) fn adopt(&mut self, progress: ChangeProgress, revision: Revision, now: Now) {
+        self.revision = revision;
+        self.change.adopt(progress);
+        self.note_waiting(now);
+    }
+
+    fn note_waiting(&mut self, now: Now) {
+        let version = self.change.to_write().map(|progress| progress.version);
+        self.waiting = version.map(|version| match self.waiting {
+            Some((known, since)) if known == version => (version, since),
+            _ => (version, now),
+        });
+    }
+
+    /// Its state, if people were not told of it yet.
+    pub(crate) fn take_new_state(&mut self) -> Option<ChangeState> {
+        let state = self.change.state();
+        let is_new = self.change.to_write().is_none() && self.said != state.word();
+        is_new.then(|| {
+            self.said = state.word();
+            state
+        })
+    }
+
+    /// What a host is told.
+    pub(super) fn order(&self, host: &HostId) -> Option<ChangeOrder> {
+        let order = self.change.order(host)?;
+        let confirm_ms = self.plan().settings.confirm_ms;
+        Some(ChangeOrder { order, act: self.act.of_host(host)?, confirm_ms })
+    }
+
+    /// Takes what an agent says of its host.
+    pub(super) fn hear(&mut self, record: &AgentRecord, book: &FigureBook, now: Now) {
+        let report = record.report();
+        let host = &report.host;
+        if !self.plan().has(host) {
+            return;
+        }
+        let event = self.event_of(host, report.changes.as_ref(), now);
+        self.change.note(event, now);
+        let number = self.plan().number;
+        let aside = report.changes.iter().flat_map(|changes| &changes.aside);
+        if let Some(aside) = aside.into_iter().find(|aside| aside.change == number) {
+            let (host, reason) = (host.clone(), aside.reason.clone());
+            self.change.note(ChangeEvent::SteppedAside { host, reason }, now);
+        }
+        let after = self.counted.get(host).copied();
+        if let Some((at_s, figures)) = host_figures(report, book, after) {
+            self.counted.insert(host.clone(), at_s);
+            self.change.note(ChangeEvent::Measured { host: host.clone(), figures }, now);
+        }
+    }
+
+    /// What a host says of this change. One that the register has not told of it is as before, as long as its agent could say otherwise.
+    fn event_of(&mut self, host: &HostId, changes: Option<&ChangesReport>, now: Now) -> ChangeEvent {
+        let number = self.plan().number;
+        let said = changes.and_then(|changes| changes.words.iter().find(|word| word.change == number));
+        let is_told = self.change.order(host).is_some();
+        let host = host.clone();
+        match said {
+            Some(said) => {
+                self.wordless.remove(&host);
+                return ChangeEvent::Said { host, word: said.word.clone() };
+            }
+            None if !is_told && changes.is_some() => {
+                return ChangeEvent::Said { host, word: HostWord::AsBefore };
+            }
+            None => {}
+        }
+        // The order is on its way to it, or its agent is an older one now.
+        let since = *self.wordless.entry(host.clone()).or_insert(now);
+        match since.ms() + self.plan().settings.confirm_ms <= now.ms() {
+            true => ChangeEvent::Silent { host, since },
+            false => ChangeEvent::Wordless { host },
+        }
+    }
+
+    /// Takes what has come of its objective. One that is missed while nothing goes on halts nothing.
+    pub(super) fn hear_objective(&mut self, outcome: Result<(), String>, now: Now) {
+        let is_going = matches!(self.change.state(), ChangeState::Going { .. });
+        let missed = self.missed.note(if is_going { outcome } else { Ok(()) });
+        if let Some(reason) = missed {
+            self.change.note(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
+        }
+    }
+
+    /// Takes what is so of all of its hosts.
+    pub(super) fn look(&mut self, hosts: &HostsNow<'_>, now: Now) {
+        let heard = self
+            .plan()
+            .hosts
+            .iter()
+            .filter(|planned| hosts.is_heard(&planned.host) || hosts.has_left(&planned.host))
+            .count();
+        self.hears_most = heard * 2 > self.plan().hosts.len();
+        let mut events = Vec::new();
+        for planned in &self.plan().hosts {
+            let host = planned.host.clone();
+            events.push(match hosts.is_frozen(planned) {
+                true => ChangeEvent::Frozen { host: host.clone() },
+                false => ChangeEvent::Thawed { host: host.clone() },
+            });
+            if hosts.has_left(&host) {
+                events.push(ChangeEvent::Left { host });
+            } else if let Some(since) = hosts.silent_since(&host) {
+                events.push(ChangeEvent::Silent { host, since });
+            }
+        }
+        let guarded: BTreeMap<String, String> = hosts.guarded(&self.clusters, &self.zones).collect();
+        for (scope, reason) in &guarded {
+            if !self.guarded.contains(scope) {
+                events.push(ChangeEvent::Signal { from: SignalSource::Guard, reason: reason.clone() });
+            }
+        }
+        self.guarded = guarded.into_keys().collect();
+        events.into_iter().for_each(|event| self.change.note(event, now));
+    }
+}
