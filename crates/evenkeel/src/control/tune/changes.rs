@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fleet::figures::shadow::ShadowGate;
 use os::clock::pause;
 use serde_json::{Map, Value, json};
 
@@ -49,6 +50,9 @@ pub(super) struct ApplyArguments {
     /// A query of Prometheus, such as 'histogram_quantile(…) < 0.005': missed three times in a row, it halts the change
     #[arg(long, value_name = "QUERY")]
     objective: Option<String>,
+    /// A condition by a shadow, such as 'shadow:web->new,samples=100000': it begins only if that is fulfilled, and halts when it is missed
+    #[arg(long, value_name = "GATE")]
+    gate: Option<ShadowGate>,
     /// With --apply: say where it is until it is over
     #[arg(long, requires = "apply")]
     follow: bool,
@@ -137,6 +141,10 @@ pub(super) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
     let mut body = json!({
         "id": id, "settings": settings, "promised": promised, "accept": job.accept, "objective": job.objective,
     });
+    // Controllers of an older version know no gates.
+    if let Some(gate) = &job.gate {
+        body["gate"] = json!(gate);
+    }
     let shown = place.ask(|client, within| client.post("/v1/tune/apply", &body, within))?;
     let plan = shown.json.get("plan").filter(|plan| plan.is_string()).cloned();
     if !job.change.is_applied() {

@@ -63,7 +63,7 @@ pub(crate) fn shadows(source: &FiguresSource<'_>, question: &ShadowsQuestion) ->
     let mut text = String::new();
     write_rows(&mut text, &rows, question).expect("writing to memory does not fail");
     let gate = question.gate.as_ref().map(|gate| {
-        let state = source.gate_state(&content, gate);
+        let state = source.gate_state(gate);
         writeln!(text, "gate {gate}\n  {}: {}", state.word(), state.text())
             .expect("writing to memory does not fail");
         json!({"gate": gate.to_string(), "state": state.word(), "why": state.text()})
@@ -74,8 +74,10 @@ pub(crate) fn shadows(source: &FiguresSource<'_>, question: &ShadowsQuestion) ->
 
 impl FiguresSource<'_> {
     /// What a gate says at this moment: a change of hosts asks it before it begins a wave.
-    pub(crate) fn gate_state(&self, content: &FleetContent, gate: &ShadowGate) -> GateState {
-        let present = content.cluster(&gate.from).and_then(|cluster| cluster.shadow.as_ref());
+    pub(crate) fn gate_state(&self, gate: &ShadowGate) -> GateState {
+        let current = self.view.current();
+        let cluster = current.and_then(|current| current.content.cluster(&gate.from));
+        let present = cluster.and_then(|cluster| cluster.shadow.as_ref());
         let window = present.and_then(|shadow| self.window(shadow, gate.within_s));
         gate.judge(present, window.as_ref())
     }

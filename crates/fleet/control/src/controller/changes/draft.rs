@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fleet::HostId;
+use fleet::figures::shadow::{GateState, ShadowGate};
 use fleet::tuning::{AnswerDigest, HostAnswer, HostPlace};
 use fleet::waves::{ChangeDraft, ChangeNumber, ChangePlan, HostRole, HostsAlike, PlannedHost, WaveSettings};
 use serde_json::{Map, Value};
@@ -27,6 +28,8 @@ pub(crate) struct DraftedChange {
     pub(crate) draft: ChangeDraft,
     pub(crate) act: ChangeAct,
     pub(crate) objective: Option<String>,
+    /// What has to be so before it begins, and what that says now.
+    pub(crate) gate: Option<(ShadowGate, GateState)>,
     /// Hosts of the scope that are not part of it, and why.
     pub(crate) left: Vec<(HostId, String)>,
     /// Changes with anything that was shown.
@@ -56,7 +59,7 @@ pub(crate) fn change_draft(
     asked: &AskedHosts<'_>,
     agents: &Agents,
     (wish, settings): (&PlanWish, WaveSettings),
-    terms: &ChangeTerms,
+    (terms, gate): (&ChangeTerms, Option<GateState>),
 ) -> Result<DraftedChange, String> {
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
     for (place, answer) in asked {
@@ -85,8 +88,10 @@ pub(crate) fn change_draft(
     };
     let act = ChangeAct { wish: wish.clone(), own };
     let objective = terms.objective.clone();
-    let text = serde_json::to_vec(&(&draft, &act, &objective)).expect("it has names, texts and numbers");
-    Ok(DraftedChange { draft, act, objective, left, digest: answer_digest(&text) })
+    let text = serde_json::to_vec(&(&draft, &act, &objective, &terms.gate))
+        .expect("it has names, texts and numbers");
+    let gate = terms.gate.clone().zip(gate);
+    Ok(DraftedChange { draft, act, objective, gate, left, digest: answer_digest(&text) })
 }
 
 /// The host as it is planned, and what it would do; otherwise why it is left out.

@@ -8,6 +8,8 @@ use super::*;
 use crate::service::questions::changes::{ChangeSteer, ChangeTerms, ChangeWanted};
 use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, PlanWish, TuneWhat};
 
+mod gates;
+
 /// Seconds between two turns of an agent.
 const TURN_S: u64 = 15;
 

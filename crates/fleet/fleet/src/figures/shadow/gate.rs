@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::book::{ShadowWindow, WINDOW_MAX_S};
 use crate::ClusterName;
 use crate::policy::ShadowPolicy;
@@ -23,7 +25,8 @@ const SLOWER: f64 = 0.25;
 const SLOWER_MAX: f64 = 100.0;
 
 /// A condition: `shadow:FROM->TO[,samples=N][,within=TIME][,differ=PART][,slower=PART]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ShadowGate {
     /// Whose requests are copied.
     pub from: ClusterName,
@@ -162,6 +165,20 @@ impl FromStr for ShadowGate {
             }
         }
         Ok(gate)
+    }
+}
+
+impl TryFrom<String> for ShadowGate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ShadowGate, String> {
+        text.parse()
+    }
+}
+
+impl From<ShadowGate> for String {
+    fn from(gate: ShadowGate) -> String {
+        gate.to_string()
     }
 }
 
