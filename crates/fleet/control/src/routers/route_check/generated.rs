@@ -147,6 +147,48 @@ fn keys_of_warm_slots_go_where_their_pool_sends_them_and_those_of_cold_ones_are_
 }
 
 #[test]
+fn a_shadow_moves_no_key_of_a_cluster_that_is_resized_or_drained() {
+    use fleet::drain::DrainPhase;
+    let policy = |slots: usize, shadow: &str| {
+        let text = format!(
+            "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = {slots}\n[[cluster]]\nname = \"new\"\nslots = 2\n{shadow}\
+             [[view]]\nname = \"main\"\nroutes = '{{\"route\": \"web\"}}'\n"
+        );
+        FleetPolicy::parse(
+            &text.replace("\"web\"}", if shadow.is_empty() { "\"PoolRoute|web\"}" } else { "\"web\"}" }),
+        )
+        .expect("a policy")
+    };
+    let shadow = "[[shadow]]\nfrom = \"web\"\nto = \"new\"\n";
+    let resized = |shadow: &str, (from, to): (usize, usize), phase: DrainPhase| {
+        let [old, new] = [from, to].map(|slots| {
+            let (inventory, excluded) = (inventory(), fleet::Excluded::new());
+            let (policy, current) = (policy(slots, shadow), FleetContent::default());
+            let input = FleetPlanInput {
+                policy: &policy,
+                inventory: &inventory,
+                current: &current,
+                excluded: &excluded,
+            };
+            plan(&input).expect("a plan").content
+        });
+        routes(&text(&old.with_resize(&new.clusters[0], 60).in_resize_phase(phase)))
+    };
+    for sizes in [(3, 5), (5, 3)] {
+        for phase in [DrainPhase::ReadOld, DrainPhase::ReadNew, DrainPhase::NewOnly] {
+            let (alone, shadowed) = (resized("", sizes, phase), resized(shadow, sizes, phase));
+            for key in 0..300 {
+                let key = format!("key:{key}").into_bytes();
+                for operation in OPERATIONS {
+                    let owners = |routes: &CheckedRoutes| routes.servers_of(operation, &key, 0);
+                    assert_eq!(owners(&shadowed), owners(&alone), "{sizes:?} {phase:?} {operation:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn equal_content_makes_an_equal_text_and_slots_keep_their_order() {
     for seed in 0..POLICIES {
         let mut prng = Prng::new(seed);
