@@ -62,7 +62,7 @@ enum Job {
     Diff(DiffArguments),
     /// Show which slot and member a key belongs to, and by which generation
     Why(WhyArguments),
-    /// Find what limits the hosts of the fleet, and what the tuner would change on them
+    /// Find what limits the hosts of the fleet and what the tuner would change on them, and change them by canaries and waves
     Tune(tune::TuneArguments),
     /// Compare clusters with their shadows, by what routers have found
     Shadow(shadow::ShadowArguments),

@@ -32,6 +32,7 @@ mod tune_cpus;
 mod tune_damaged;
 mod tune_folded;
 mod tune_kept;
+mod tune_labelled;
 mod tune_listeners;
 mod tune_persist;
 mod tune_refused;

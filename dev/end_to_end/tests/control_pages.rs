@@ -221,7 +221,7 @@ fn a_fleet_of_several_hosts_is_made_by_its_page() {
     let mut typist = Typist::new();
     typist.make_hosts(&commands);
     commands.iter().for_each(|command| typist.type_command(command));
-    for heading in ["## What limits the hosts", "## What the tuner would change"] {
+    for heading in ["## What limits the hosts", "## What the tuner would change", "## Carrying it out"] {
         let commands = commands_of("docs/control/tuning.md", Some(heading));
         commands.iter().for_each(|command| typist.type_command(command));
     }

@@ -92,6 +92,13 @@ impl Waves {
             fleet.restart_agent(number - 1);
             tuners.push(tuner);
         }
+        fleet.until(|fleet| {
+            let check = fleet.try_control(&["tune", "check", "--json"]).unwrap_or_default();
+            let check: Value = serde_json::from_str(&check).unwrap_or_default();
+            // They are heard: looks of their own were not allowed.
+            check["missing"][0]["cause"] == "not_allowed"
+                && check["missing"][0]["hosts"].as_array().map(Vec::len) == Some(2 * HOSTS_PER_ZONE)
+        });
         Waves { fleet, tuners }
     }
 

@@ -211,7 +211,15 @@ fn objectives(
 ) -> Result<Option<Arc<ObjectiveBoard>>, Failure> {
     let Some(place) = job.prometheus.clone() else { return Ok(None) };
     let board = Arc::new(ObjectiveBoard::default());
-    start_objectives(place, server_tls::unused()?, Arc::clone(&board), service)
+    let service = Arc::downgrade(service);
+    let take = Arc::new(move |answer| {
+        let Some(service) = service.upgrade() else { return false };
+        if let Some(answer) = answer {
+            service.note_objective(answer);
+        }
+        true
+    });
+    start_objectives(place, server_tls::unused()?, Arc::clone(&board), take)
         .map_err(|error| Failure::system("start a thread", error))?;
     Ok(Some(board))
 }

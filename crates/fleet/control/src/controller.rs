@@ -51,7 +51,7 @@ use crate::audit::{AuditLog, AuditReach, PlanDigest};
 use crate::decisions::FleetDecisions;
 use crate::identity::authority::Authority;
 use crate::liveness::LivenessOutbox;
-use crate::objective::ObjectiveBoard;
+use crate::probe::objective::ObjectiveBoard;
 use crate::service::access::{Requester, verb_of};
 use crate::service::questions::{ChangeQuestion, ControlQuestion};
 use crate::service::seats::AgentSeats;

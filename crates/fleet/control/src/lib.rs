@@ -12,7 +12,6 @@ mod controller;
 mod controller_thread;
 mod decisions;
 mod liveness;
-mod objective;
 mod probe;
 mod routers;
 mod service;
@@ -35,7 +34,7 @@ pub use decisions::{
 pub use identity::{authority, join_token};
 pub use liveness::LivenessOutbox;
 pub use liveness::relay::{RelaySettings, start_relay};
-pub use objective::{ObjectiveBoard, PrometheusPlace, start_objectives};
+pub use probe::objective::{ObjectiveAnswer, ObjectiveBoard, PrometheusPlace, start_objectives};
 pub use probe::{ProbeResult, start_probes};
 pub use routers::route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use service::access::Requester;

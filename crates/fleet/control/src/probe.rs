@@ -3,6 +3,8 @@
 //! A server is asked for its `version` once a second, over one connection that stays, so that memcached can be asked, too.
 //! Everything runs on one thread of its own.
 
+pub(crate) mod objective;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

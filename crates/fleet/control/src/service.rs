@@ -25,8 +25,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::identity::FleetName;
-use crate::objective::ObjectiveAnswer;
 use crate::probe::ProbeResult;
+use crate::probe::objective::ObjectiveAnswer;
 use crate::service::access::{Requester, verbs_of};
 use crate::service::questions::{ControlQuestion, JOIN, question};
 use crate::service::seats::AgentSeats;
@@ -113,7 +113,7 @@ impl ControlService {
     }
 
     /// Passes on what has come of an objective. If the thread is that far behind, the next one has to do.
-    pub(crate) fn note_objective(&self, answer: ObjectiveAnswer) {
+    pub fn note_objective(&self, answer: ObjectiveAnswer) {
         let _ = self.queue.try_send(Box::new(ControllerMessage::Objective(answer)));
     }
 

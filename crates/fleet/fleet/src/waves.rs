@@ -105,10 +105,9 @@ impl FleetChange {
             ChangeEvent::Said { host, word } => place(&host).is_some_and(|place| hosts.say(place, word)),
             ChangeEvent::Wordless { host } => place(&host).is_some_and(|place| hosts.say_nothing(place)),
             ChangeEvent::Measured { host, figures } => {
-                if let (Some(place), Some(_)) = (place(&host), self.settled_since) {
-                    hosts.measure(place, &figures);
-                }
-                false
+                // A look whose time is over waits for it.
+                let place = place(&host).filter(|_| self.settled_since.is_some());
+                place.is_some_and(|place| hosts.measure(place, &figures))
             }
             ChangeEvent::Silent { host, since } => {
                 place(&host).is_some_and(|place| hosts.fall_silent(place, since))

@@ -77,7 +77,6 @@ impl Scene {
         let log = File::options().create(true).append(true).open(self.path("agent.log")).expect("a log");
         let mut command = Command::new(subject::router().get_program());
         command.arg("agent").arg(self.path("agent.toml")).stdin(Stdio::null()).stdout(Stdio::null());
-        self.controller.forget();
         self.agent = Some(command.stderr(log).spawn().expect("a process"));
     }
 
@@ -137,8 +136,12 @@ impl Wanted {
         self.confirm_ms = if is_long { LONG_MS } else { SHORT_MS };
     }
 
-    /// The word of this change, if it is one that may be the last one.
-    fn last_word(&self, said: &Value) -> Option<(&'static str, String)> {
+    /// The word of this change, if it is one that may be the last one, of an agent that has seen these orders: the report of one that was killed
+    /// may come after its end.
+    fn last_word(&self, said: &Value, seen: u64) -> Option<(&'static str, String)> {
+        if said["seen"] != seen {
+            return None;
+        }
         let words = said["changes"]["words"].as_array()?;
         let word = &words.iter().find(|word| word["change"] == self.change)?["word"];
         let of_attempt = |kind: &str| word[kind]["attempt"] == self.attempt;
@@ -154,9 +157,9 @@ impl Wanted {
     }
 }
 
-fn say(scene: &Scene, wanted: &[Wanted]) {
+fn say(scene: &Scene, wanted: &[Wanted]) -> u64 {
     let changes: Vec<Value> = wanted.iter().map(Wanted::order).collect();
-    scene.controller.order(Some(json!({"changes": changes})));
+    scene.controller.order(Some(json!({"changes": changes})))
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn an_agent_that_is_killed_at_any_moment_leaves_its_host_as_it_says() {
         match lot.below(8) {
             0 => scene.controller.order(None),
             _ => say(&scene, &wanted),
-        }
+        };
         clock::pass(Duration::from_millis(lot.below(500)));
         scene.kill();
         scene.start();
@@ -230,12 +233,12 @@ fn settles(scene: &Scene, wanted: &[Wanted], kept: &mut [usize; 2]) {
     for verb in ["apply", "confirm", "rollback", "status", "plan"] {
         scene.write(&format!("do-{verb}"), ":");
     }
-    say(scene, wanted);
+    let seen = say(scene, wanted);
     let digest = &wanted[0].own[..12];
     let is_so = |said: &Value| {
         let mut values = Vec::new();
         for one in wanted {
-            let (value, _) = one.last_word(said)?;
+            let (value, _) = one.last_word(said, seen)?;
             let found = scene.read(&format!("setting-change-{}-{digest}", one.change));
             let found = if found.is_empty() { "old" } else { found.trim() };
             // It is said again and again, so that it is so in the end.
@@ -293,7 +296,8 @@ fn the_real_tuner_changes_a_host_and_takes_it_back_byte_for_byte_whenever_its_ag
         scene.kill();
         scene.start();
         if kill % 4 == 3 {
-            let is_so = |said: &Value| wanted.last_word(said);
+            let seen = say(&scene, std::slice::from_ref(&wanted));
+            let is_so = |said: &Value| wanted.last_word(said, seen);
             let (value, word) = scene.controller.until(is_so);
             let found = scene.read(setting);
             assert_eq!(found, if value == "new" { "4096" } else { before }, "{word}");
@@ -307,8 +311,8 @@ fn the_real_tuner_changes_a_host_and_takes_it_back_byte_for_byte_whenever_its_ag
     if wanted.is_on {
         wanted.turn(true);
     }
-    say(&scene, std::slice::from_ref(&wanted));
-    scene.controller.until(|said| wanted.last_word(said));
+    let seen = say(&scene, std::slice::from_ref(&wanted));
+    scene.controller.until(|said| wanted.last_word(said, seen));
     assert_eq!(scene.read(setting), before);
     assert!(kept.iter().all(|count| *count > 0), "both ends are seen: {kept:?}");
 }

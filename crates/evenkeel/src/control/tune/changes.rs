@@ -53,7 +53,7 @@ pub(super) struct ApplyArguments {
     /// A condition by a shadow, such as 'shadow:web->new,samples=100000': it begins only if that is fulfilled, and halts when it is missed
     #[arg(long, value_name = "GATE")]
     gate: Option<ShadowGate>,
-    /// With --apply: say where it is until it is over
+    /// With --apply: say where it is until it is over, or waits for a person. The exit status is 1 unless it is done
     #[arg(long, requires = "apply")]
     follow: bool,
     #[command(flatten)]
@@ -163,7 +163,9 @@ pub(super) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
     let begun = place.ask(|client, within| client.post("/v1/tune/apply", &body, within))?;
     let code = place.show(&begun)?;
     match begun.json.get("number").and_then(Value::as_u64).filter(|_| job.follow) {
-        Some(number) => follow(place, number),
+        Some(number) => {
+            follow(place, number).map(|end| if end.is_done { end.code } else { ExitCode::FAILURE })
+        }
         None => Ok(code),
     }
 }
@@ -186,7 +188,7 @@ pub(super) fn status(job: &StatusArguments) -> Result<ExitCode, Failure> {
         }
     };
     match job.follow {
-        true => follow(&job.place, number),
+        true => follow(&job.place, number).map(|end| end.code),
         false => read(&job.place, &path_of(number)),
     }
 }
@@ -195,14 +197,20 @@ fn path_of(number: u64) -> String {
     format!("/v1/changes?number={number}")
 }
 
+/// How a change that was followed has ended.
+struct FollowedEnd {
+    code: ExitCode,
+    is_done: bool,
+}
+
 /// Says where a change is whenever that is another thing, until it is over or waits for a person.
-fn follow(place: &Place, number: u64) -> Result<ExitCode, Failure> {
+fn follow(place: &Place, number: u64) -> Result<FollowedEnd, Failure> {
     let mut said = String::new();
     loop {
         let answer = place.ask(|client, within| client.get(&path_of(number), within))?;
         let state = answer.json.get("state").and_then(Value::as_str).unwrap_or_default();
         if !answer.is_ok() || matches!(state, "halted" | "done" | "undone") {
-            return place.show(&answer);
+            return Ok(FollowedEnd { code: place.show(&answer)?, is_done: state == "done" });
         }
         let line = line_of(&answer.json);
         if line != said {

@@ -89,6 +89,12 @@ impl ChangeDesk {
         let (records, known) = RecordStore::open(store.clone())?;
         let actors = HostActors { tuner: Box::new(TunerActor::new(settings, store.clone())) };
         let allowed = if settings.apply && is_root { vec![ActKind::Tune] } else { Vec::new() };
+        if settings.apply && !is_root {
+            say(
+                LogLevel::Warning,
+                "[tune] apply: the agent does not run as root, so it does not change the host",
+            );
+        }
         let boot = std::fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned();
         let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
         let work = ChangeWork {
@@ -285,7 +291,7 @@ impl ChangeWork {
             CourseStep::GoBack(_) => Some(((1, usize::MAX - place), place, step)),
             CourseStep::Keep(_) => Some(((2, place), place, step)),
             // The tuner refuses a plan over one that it may take back by itself.
-            CourseStep::Begin(_) if is_busy(place) => None,
+            CourseStep::Begin(_) if is_busy(place) && self.stuck_beside(place).is_none() => None,
             CourseStep::Begin(_) => Some(((3, place), place, step)),
             CourseStep::Rest => None,
         });
@@ -320,7 +326,21 @@ impl ChangeWork {
         }
     }
 
+    /// Another change that is under way and does not come to its end, in words.
+    fn stuck_beside(&self, place: usize) -> Option<String> {
+        let others = self.courses.iter().enumerate().filter(|(other, _)| *other != place);
+        let mut stuck = others.filter_map(|(_, course)| {
+            let why = course.trouble().filter(|_| course.is_under_way())?;
+            Some(format!("change {} of the host is in the way: {why}", course.record().change()))
+        });
+        stuck.next()
+    }
+
     fn begin(&mut self, place: usize, attempt: u32, order: &ChangeOrder) {
+        if let Some(why) = self.stuck_beside(place) {
+            self.courses[place].refuse(attempt, &self.boot, why);
+            return;
+        }
         self.courses[place].begin(attempt, &self.boot);
         // Otherwise an agent that is killed meanwhile would begin it again.
         if let Err(error) = self.keep() {

@@ -17,7 +17,7 @@ use stdx::clock::Now;
 
 use super::observing::agents::AgentRecord;
 use crate::decisions::changes::ChangeRecord;
-use crate::objective::{ObjectiveAnswer, ObjectiveBoard};
+use crate::probe::objective::{ObjectiveAnswer, ObjectiveBoard};
 use crate::register::Revision;
 use crate::service::turn::ChangeOrder;
 use draft::ShownChanges;

@@ -10,6 +10,7 @@
 //! ```
 
 mod adopting;
+pub(crate) mod changes;
 mod checks;
 mod drains;
 mod members;

@@ -1,7 +1,6 @@
 //! A controller before a simulated register, with agents that carry out what they are told.
 
 mod adopting;
-mod changes;
 mod drain;
 mod figures;
 mod gone;

@@ -316,7 +316,7 @@ mod tests {
             promised: Vec::new(),
             restarts: false,
             takes_turns: true,
-            accepted: Default::default(),
+            accepted: ChangePlan::kinds_of(&(0..hosts).map(host).collect::<Vec<_>>()),
             settings: WaveSettings::default(),
         };
         let digest: AnswerDigest = "0f".repeat(32).parse().expect("a digest");

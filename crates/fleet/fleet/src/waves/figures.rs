@@ -67,13 +67,17 @@ pub(super) struct FigureWindow {
 }
 
 impl FigureWindow {
-    pub(super) fn add(&mut self, figures: &HostFigures) {
+    /// True if a figure has become known by it.
+    pub(super) fn add(&mut self, figures: &HostFigures) -> bool {
+        let mut is_known = false;
         for (figure, log) in figures.logs().into_iter().enumerate() {
             if let Some(log) = log {
                 self.sums[figure] += log;
                 self.words[figure] += 1;
+                is_known |= self.words[figure] == WORDS_MIN;
             }
         }
+        is_known
     }
 
     /// The mean of each figure's logarithms.
@@ -98,7 +102,9 @@ mod tests {
     fn check(before: HostFigures, after: HostFigures, expected: Logs) {
         let means = |figures| {
             let mut window = FigureWindow::default();
-            (0..WORDS_MIN).for_each(|_| window.add(&figures));
+            let known: Vec<bool> = (0..WORDS_MIN + 1).map(|_| window.add(&figures)).collect();
+            let is_any = figures.logs().iter().any(Option::is_some);
+            assert_eq!(known, [false, false, is_any, false]);
             window.means()
         };
         let found = less(means(after), means(before));

@@ -77,8 +77,9 @@ impl HostTable {
         !std::mem::replace(&mut self.rows[place].has_left, true)
     }
 
-    pub(super) fn measure(&mut self, place: usize, figures: &HostFigures) {
-        self.rows[place].window.add(figures);
+    /// True if a figure of it has become known.
+    pub(super) fn measure(&mut self, place: usize, figures: &HostFigures) -> bool {
+        self.rows[place].window.add(figures)
     }
 
     pub(super) fn forget_figures(&mut self) {

@@ -40,21 +40,17 @@ impl PlayedController {
         played
     }
 
-    /// From now on, it answers this; with `None` it closes every connection.
-    pub(super) fn order(&self, orders: Option<Value>) {
+    /// From now on, it answers this; with `None` it closes every connection. Returns the version of these orders.
+    pub(super) fn order(&self, orders: Option<Value>) -> u64 {
         let mut state = self.lock();
         state.version += 1;
         state.orders = orders;
+        state.version
     }
 
     /// The last report.
     pub(super) fn said(&self) -> Value {
         self.lock().said.clone()
-    }
-
-    /// Forgets the last report: its agent is another one now.
-    pub(super) fn forget(&self) {
-        self.lock().said = Value::Null;
     }
 
     /// Waits for a report of this kind.

@@ -154,6 +154,11 @@ impl ChangeCourse {
         }
     }
 
+    /// Why it could not be taken back or looked at the last time.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.complaint.as_deref().or(self.blind.as_deref())
+    }
+
     /// Nothing of it is on the host, as far as is known.
     pub(super) fn is_as_before(&self) -> bool {
         self.seen == Some(ActState::AsBefore)

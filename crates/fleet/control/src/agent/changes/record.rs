@@ -1,4 +1,4 @@
-//! What an agent does not forget of changes of its host: the newest order of each, and what became of its attempts.
+//! Records of changes of the host, which an agent does not forget: the newest order of each, and what became of its attempts.
 //!
 //! It is no proof of how the host is. What it proves is which attempts were begun: none is begun twice.
 

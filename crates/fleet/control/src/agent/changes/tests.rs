@@ -247,9 +247,15 @@ fn a_host_that_cannot_go_back_says_so_until_it_can() {
             "`tune rollback` ended with exit status: 1: evenkeel: tune: failed to undo everything: it is busy"
                 .to_owned(),
     };
-    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, stuck)]);
+    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, stuck.clone())]);
+    // Another change does not wait for it: a controller would not know for what.
+    let in_the_way = "change 1 of the host is in the way: `tune rollback` ended with exit status: 1: evenkeel: tune: failed to undo everything: it is busy";
+    turns.turn_until(
+        &[order(1, 2, None, LONG), order(2, 1, Some(1), LONG)],
+        &[(1, stuck), (2, failed(1, in_the_way))],
+    );
     scene.remove("do-rollback");
-    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, HostWord::AsBefore)]);
+    turns.turn_until(&[order(1, 2, None, LONG)], &[(1, HostWord::AsBefore), (2, failed(1, in_the_way))]);
     assert_eq!(scene.value(1), "old");
 }
 

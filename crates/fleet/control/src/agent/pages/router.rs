@@ -14,7 +14,7 @@ const POOLS_MAX: usize = 256;
 
 /// What is read of the page; the rest of it is skipped.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::agent) struct RouterPage {
+pub(crate) struct RouterPage {
     uptime_us: u64,
     pid: Option<u64>,
     route: RouteObject,

@@ -10,7 +10,7 @@ use super::times::PageTimes;
 
 /// What is read of the page; the rest of it is skipped.
 #[derive(Clone, Debug, Deserialize)]
-pub(in crate::agent) struct ServerPage {
+pub(crate) struct ServerPage {
     uptime_us: u64,
     #[serde(default)]
     stats: StatsObject,

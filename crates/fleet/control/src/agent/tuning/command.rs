@@ -26,29 +26,29 @@ const COMPLAINT_LEN_MAX: usize = 8 * 1024;
 
 /// What a run may take.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::agent) struct RunLimits {
+pub(crate) struct RunLimits {
     /// Until its end.
-    pub(in crate::agent) time: Duration,
+    pub(crate) time: Duration,
     /// Bytes of its output.
-    pub(in crate::agent) output_len: usize,
+    pub(crate) output_len: usize,
     /// It runs at the lowest priority.
-    pub(in crate::agent) is_nice: bool,
+    pub(crate) is_nice: bool,
     /// Processes that it leaves behind when it ends by itself go on.
-    pub(in crate::agent) may_leave: bool,
+    pub(crate) may_leave: bool,
 }
 
 /// A run that has ended by itself.
 #[derive(Debug)]
-pub(in crate::agent) struct EndedRun {
-    pub(in crate::agent) status: ExitStatus,
-    pub(in crate::agent) output: Vec<u8>,
+pub(crate) struct EndedRun {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: Vec<u8>,
     /// The last line of its standard error.
-    pub(in crate::agent) complaint: String,
+    pub(crate) complaint: String,
 }
 
 /// Runs programs, one at a time.
 #[derive(Debug, Default)]
-pub(in crate::agent) struct CommandRuns {
+pub(crate) struct CommandRuns {
     /// One that SIGKILL has not ended.
     stuck: Option<Child>,
 }
@@ -58,7 +58,7 @@ impl CommandRuns {
     ///
     /// # Errors
     /// If it cannot be started, or has gone beyond a limit; then it was ended. If an earlier one has not ended although it was killed.
-    pub(in crate::agent) fn run(
+    pub(crate) fn run(
         &mut self,
         program: &Path,
         arguments: &[&str],

@@ -14,7 +14,7 @@ const STICKY: u32 = 0o1000;
 ///
 /// # Errors
 /// If another user than root and this one could have written it, or put another one in its place.
-pub(in crate::agent) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
+pub(crate) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     let Some(named) = named else { return Ok(PathBuf::from(OWN)) };
     let shown = named.display();
     if !named.is_absolute() {
@@ -28,7 +28,7 @@ pub(in crate::agent) fn program(named: Option<&Path>) -> Result<PathBuf, String>
 }
 
 /// Nobody else writes what has the path, nor any folder on the way to it.
-pub(in crate::agent) fn check_way(path: &Path) -> Result<(), String> {
+pub(crate) fn check_way(path: &Path) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     for part in path.ancestors() {
         let found = std::fs::symlink_metadata(part)

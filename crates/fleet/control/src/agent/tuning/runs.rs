@@ -17,7 +17,7 @@ const CHANGE_TIME: Duration = Duration::from_secs(300);
 /// Bytes of the tuner's JSON: a change has some 500, so that is as many changes as are read.
 const OUTPUT_LEN_MAX: usize = 8 * 1024 * 1024;
 /// Exit statuses of `tune status` that come with a status: all is well, something has drifted, a journal cannot be read in full.
-pub(in crate::agent) const STATUSES: [i32; 3] = [0, 13, 18];
+pub(crate) const STATUSES: [i32; 3] = [0, 13, 18];
 
 /// What a run has found.
 #[derive(Debug)]
@@ -28,14 +28,14 @@ pub(super) struct Found {
 }
 
 /// The tuner as this agent's file allows it.
-pub(in crate::agent) struct TunerRuns {
+pub(crate) struct TunerRuns {
     settings: TuneSettings,
     commands: CommandRuns,
 }
 
 impl TunerRuns {
     /// With these settings.
-    pub(in crate::agent) fn new(settings: &TuneSettings) -> TunerRuns {
+    pub(crate) fn new(settings: &TuneSettings) -> TunerRuns {
         TunerRuns { settings: settings.clone(), commands: CommandRuns::default() }
     }
 
@@ -68,7 +68,7 @@ impl TunerRuns {
     }
 
     /// A run that changes the host, at the priority of the agent.
-    pub(in crate::agent) fn change(&mut self, arguments: &[&str]) -> Result<(), String> {
+    pub(crate) fn change(&mut self, arguments: &[&str]) -> Result<(), String> {
         let program = program(self.settings.binary.as_deref())?;
         // What watches over a plan that is not confirmed yet goes on.
         let limits =
@@ -78,7 +78,7 @@ impl TunerRuns {
     }
 
     /// The JSON that a run writes.
-    pub(in crate::agent) fn json(&mut self, arguments: &[&str], statuses: &[i32]) -> Result<Value, String> {
+    pub(crate) fn json(&mut self, arguments: &[&str], statuses: &[i32]) -> Result<Value, String> {
         let program = program(self.settings.binary.as_deref())?;
         let measured = Duration::from_secs(self.settings.seconds.into());
         let limits =

@@ -7,7 +7,8 @@ use admin::api::ApiReply;
 use fleet::HostId;
 use fleet::figures::shadow::GateState;
 use fleet::waves::{
-    ChangeError, ChangeEvent, ChangeNumber, ChangePlan, ChangeState, FleetChange, SignalSource, WaveSettings,
+    ChangeError, ChangeEvent, ChangeNumber, ChangePlan, ChangeState, FleetChange, HostsAlike, SignalSource,
+    WaveSettings,
 };
 use serde_json::json;
 
@@ -17,8 +18,9 @@ use crate::controller::acting::tuning::unknown;
 use crate::controller::answers::changes::{ChangeSeen, change_document, history_document, shown_document};
 use crate::controller::answers::replies::{document, refusal, register_away};
 use crate::controller::audit_trail::AuditAct;
-use crate::controller::changes::draft::{DraftedChange, change_draft, settings_of};
+use crate::controller::changes::draft::DraftedChange;
 use crate::controller::changes::{HostsNow, OpenChange};
+use crate::controller::planning::changes::{change_draft, settings_of};
 use crate::decisions::changes::{CHANGES_OPEN_MAX, ChangeEnd, ChangeRecord, ChangeRow, RECORD_LEN_MAX};
 use crate::register::RegisterError;
 use crate::service::access::controller_of;
@@ -186,25 +188,28 @@ impl Controller {
             Ok(drafted) => drafted,
             Err(reply) => return reply,
         };
-        let (plan, refused) = match self.planned(&drafted, ChangeNumber(0)) {
-            Ok(plan) => (plan, None),
-            Err(error @ (ChangeError::NoPair { .. } | ChangeError::TooFewPairs { .. })) => {
-                // The rest is shown all the same, so that all that is in the way is seen at once.
-                let mut draft = drafted.draft.clone();
-                draft.accepted = ChangePlan::kinds_of(&draft.hosts);
-                match ChangePlan::new(draft, &[]) {
-                    Ok(plan) => (plan, Some(error.to_string())),
-                    Err(error) => return refusal(422, &error.to_string()),
+        let mut draft = drafted.draft.clone();
+        let mut needed: Vec<(HostsAlike, String)> = Vec::new();
+        // The rest is shown all the same, so that all that is in the way is seen at once.
+        let plan = loop {
+            match ChangePlan::new(draft.clone(), &self.tuning.changes.plans()) {
+                Ok(plan) => break plan,
+                Err(error @ (ChangeError::NoPair { .. } | ChangeError::TooFewPairs { .. })) => {
+                    let why = error.to_string();
+                    let (ChangeError::NoPair { kind, .. } | ChangeError::TooFewPairs { kind, .. }) = error
+                    else {
+                        return refusal(422, &why);
+                    };
+                    draft.accepted.insert(kind.clone());
+                    needed.push((kind, why));
                 }
+                Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
+                Err(ChangeError::NoHosts) => return refusal(422, &no_hosts(&drafted)),
+                Err(error) => return refusal(422, &error.to_string()),
             }
-            Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
-            Err(ChangeError::NoHosts) => {
-                return refusal(422, &no_hosts(&drafted));
-            }
-            Err(error) => return refusal(422, &error.to_string()),
         };
         self.tuning.changes.shown.note(&drafted);
-        shown_document(&drafted, &plan, refused.as_deref())
+        shown_document(&drafted, &plan, &needed)
     }
 
     /// Begins a change, if it is the one that was shown.
@@ -248,6 +253,14 @@ impl Controller {
             Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
             Err(error) => return refusal(422, &error.to_string()),
         };
+        let hosts = HostsNow::new(self.register.view(), &self.agents, &self.health);
+        if plan.hosts.iter().all(|host| hosts.is_frozen(host)) {
+            let error = "all hosts of the change are in frozen scopes";
+            return refusal(
+                409,
+                &format!("{error}\n  hint: `control status` names them, and `control thaw` ends a freeze"),
+            );
+        }
         let DraftedChange { act, objective, gate, .. } = drafted;
         self.write_new(ChangeRecord { plan, act, objective, gate: gate.map(|(gate, _)| gate) }, by)
     }
@@ -437,8 +450,26 @@ impl Controller {
             let error = format!("change {other} is on its way on hosts of change {number}");
             return Err(refusal(409, &format!("{error}\n  hint: wait for its end, or undo it first")));
         }
+        if let Some(newer) = self.newer_on_same_hosts(&record).map_err(|error| register_away(&error))? {
+            let error = format!("change {newer} was made on hosts of change {number} since");
+            return Err(refusal(409, &format!("{error}\n  hint: undo that one first")));
+        }
         self.tuning.changes.begin(record, progress, self.now);
         Ok(())
+    }
+
+    /// A later change that is done, of hosts that a change has.
+    fn newer_on_same_hosts(&self, record: &ChangeRecord) -> Result<Option<ChangeNumber>, RegisterError> {
+        let is_newer = |row: &&ChangeRow| {
+            row.number > record.plan.number && row.end.as_ref().is_some_and(|end| end.state == "done")
+        };
+        for row in self.register.view().changes().rows.iter().filter(is_newer) {
+            let newer = self.register.change_record(row)?;
+            if newer.plan.hosts.iter().any(|host| record.plan.has(&host.host)) {
+                return Ok(Some(row.number));
+            }
+        }
+        Ok(None)
     }
 }
 

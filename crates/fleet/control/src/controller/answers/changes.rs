@@ -20,8 +20,14 @@ const HOSTS_SHOWN: usize = 3;
 /// Kinds and reasons that are shown; JSON has all.
 const ROWS_SHOWN: usize = 50;
 
-/// A change that would be made. `refused` says why it cannot be as it is.
-pub(crate) fn shown_document(drafted: &DraftedChange, plan: &ChangePlan, refused: Option<&str>) -> ApiReply {
+/// A change that would be made. `needed` are kinds of hosts that cannot be judged and that nobody has accepted, and why: it is not begun with
+/// them.
+pub(crate) fn shown_document(
+    drafted: &DraftedChange,
+    plan: &ChangePlan,
+    needed: &[(HostsAlike, String)],
+) -> ApiReply {
+    let refused = needed.first().map(|(_, why)| why);
     let outline = plan.outline();
     let left = by_reason(drafted.left.iter().map(|(host, why)| (host, why.clone())));
     let settings = &plan.settings;
@@ -35,10 +41,12 @@ pub(crate) fn shown_document(drafted: &DraftedChange, plan: &ChangePlan, refused
                 KindJudged::InTurns => {
                     format!("judged by {} in turns: on, off, off, on", counted(kind.pairs, "pair"))
                 }
-                KindJudged::Unjudged if refused.is_none() => "not judged, as accepted".to_owned(),
-                KindJudged::Unjudged | KindJudged::Refused => {
-                    format!("judged by pairs, or not at all (--accept {})", kind_word(&kind.kind))
+                KindJudged::Unjudged | KindJudged::Refused
+                    if needed.iter().any(|(needed, _)| *needed == kind.kind) =>
+                {
+                    format!("cannot be judged (--accept {})", kind_word(&kind.kind))
                 }
+                KindJudged::Unjudged | KindJudged::Refused => "not judged, as accepted".to_owned(),
             };
             writeln!(text, "{}: {}, {judged}", kind.kind, counted(kind.hosts, "host"))?;
         }

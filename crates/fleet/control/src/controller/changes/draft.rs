@@ -1,26 +1,16 @@
-//! Drafts of changes: what hosts have answered becomes a plan with kinds of hosts, and names for those that are left out.
+//! Drafts of changes: what would be done to which hosts, and those that were shown lately.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fleet::HostId;
 use fleet::figures::shadow::{GateState, ShadowGate};
-use fleet::tuning::{AnswerDigest, HostAnswer, HostPlace};
-use fleet::waves::{ChangeDraft, ChangeNumber, ChangePlan, HostRole, HostsAlike, PlannedHost, WaveSettings};
-use serde_json::{Map, Value};
+use fleet::tuning::AnswerDigest;
+use fleet::waves::{ChangeDraft, HostsAlike, PlannedHost};
 
-use crate::controller::answers::tuning::AskedHosts;
-use crate::controller::observing::agents::Agents;
-use crate::controller::tuning::HeardAnswer;
 use crate::decisions::changes::ChangeAct;
-use crate::service::questions::changes::ChangeTerms;
-use crate::service::turn::{ActKind, PlanWish, TuneBody, TurnReport, answer_digest};
 
-/// Digits of a plan's digest that name a kind of hosts: kinds of one change are few.
-const GROUP_LEN: usize = 12;
 /// Plans that were shown and are remembered.
 const SHOWN_MAX: usize = 8;
-/// Word with which a person accepts every kind that cannot be judged.
-const ALL_KINDS: &str = "all";
 
 /// A change before it has a number.
 pub(crate) struct DraftedChange {
@@ -36,135 +26,12 @@ pub(crate) struct DraftedChange {
     pub(crate) digest: AnswerDigest,
 }
 
-/// The settings of a change: those of the policy with those of the question put in.
-///
-/// # Errors
-/// Says what was found and what is accepted.
-pub(crate) fn settings_of(policy: &WaveSettings, given: &Map<String, Value>) -> Result<WaveSettings, String> {
-    let mut settings = serde_json::to_value(policy).map_err(|error| error.to_string())?;
-    for (name, value) in given {
-        settings[name.as_str()] = value.clone();
-    }
-    let settings: WaveSettings =
-        serde_json::from_value(settings).map_err(|error| format!("settings of the waves: {error}"))?;
-    settings.check().map_err(|error| error.to_string())?;
-    Ok(settings)
-}
-
-/// The draft of a tuning or an upgrade.
-///
-/// # Errors
-/// If a kind of hosts is accepted that there is not.
-pub(crate) fn change_draft(
-    asked: &AskedHosts<'_>,
-    agents: &Agents,
-    (wish, settings): (&PlanWish, WaveSettings),
-    (terms, gate): (&ChangeTerms, Option<GateState>),
-) -> Result<DraftedChange, String> {
-    let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
-    for (place, answer) in asked {
-        let report = agents.get(&place.host).map(|record| record.report());
-        match planned(place, answer, report, wish.act_kind()) {
-            Ok((host, digest)) => {
-                own.insert(host.host.clone(), digest);
-                hosts.push(host);
-            }
-            Err(why) => left.push((place.host.clone(), why)),
-        }
-    }
-    let kinds = ChangePlan::kinds_of(&hosts);
-    let (kind, name) = wish.words();
-    let is_upgrade = wish.act_kind() == ActKind::Upgrade;
-    let draft = ChangeDraft {
-        number: ChangeNumber(0),
-        what: if is_upgrade { format!("upgrade to {name}") } else { format!("tune with the {kind} {name}") },
-        accepted: accepted(&kinds, &terms.accept)?,
-        hosts,
-        promised: terms.promised.clone(),
-        // A process that is replaced again and again is no measurement.
-        restarts: is_upgrade,
-        takes_turns: !is_upgrade,
-        settings,
-    };
-    let act = ChangeAct { wish: wish.clone(), own };
-    let objective = terms.objective.clone();
-    let text = serde_json::to_vec(&(&draft, &act, &objective, &terms.gate))
-        .expect("it has names, texts and numbers");
-    let gate = terms.gate.clone().zip(gate);
-    Ok(DraftedChange { draft, act, objective, gate, left, digest: answer_digest(&text) })
-}
-
-/// The host as it is planned, and what it would do; otherwise why it is left out.
-fn planned(
-    place: &HostPlace,
-    answer: &HostAnswer<HeardAnswer<'_>>,
-    report: Option<&TurnReport>,
-    kind: ActKind,
-) -> Result<(PlannedHost, AnswerDigest), String> {
-    let answer = match answer {
-        HostAnswer::Given(answer) => answer,
-        HostAnswer::Missing(why) => return Err(why.to_string()),
-    };
-    let (TuneBody::Plan(plan), Some(report)) = (answer.body, report) else {
-        return Err("its answer is no plan".to_owned());
-    };
-    if plan.is_empty() {
-        return Err("nothing to change".to_owned());
-    }
-    match &report.changes {
-        None => return Err("its agent is of an older version, which changes nothing".to_owned()),
-        Some(changes) if !changes.allowed.contains(&kind) => {
-            let table = if kind == ActKind::Upgrade { "[upgrade]" } else { "[tune] apply" };
-            return Err(format!("its agent's file does not allow it, or it does not run as root ({table})"));
-        }
-        Some(_) => {}
-    }
-    let (Some(form), Some(own)) = (&plan.form, answer.own) else {
-        return Err("its tuner is of an older version, whose plans cannot be compared".to_owned());
-    };
-    let role = match (report.members.is_empty(), report.routers.is_empty()) {
-        (false, true) => HostRole::Server,
-        (true, false) => HostRole::Router,
-        (false, false) => HostRole::Both,
-        (true, true) => {
-            return Err("it runs neither a server nor a router, so nothing of it is measured".to_owned());
-        }
-    };
-    let classes: Vec<&str> = place.classes.iter().map(String::as_str).collect();
-    let host = PlannedHost {
-        host: place.host.clone(),
-        zone: place.zone.clone().unwrap_or_else(|| report.zone.clone()),
-        class: (!classes.is_empty()).then(|| classes.join("+")),
-        group: form.as_str()[..GROUP_LEN].to_owned(),
-        role,
-        clusters: place.clusters.clone(),
-    };
-    Ok((host, own.clone()))
-}
-
 /// What a person types to accept a kind.
 pub(crate) fn kind_word(kind: &HostsAlike) -> String {
     match &kind.class {
         Some(class) => format!("{class}/{}", kind.group),
         None => kind.group.clone(),
     }
-}
-
-fn accepted(kinds: &BTreeSet<HostsAlike>, words: &[String]) -> Result<BTreeSet<HostsAlike>, String> {
-    let mut accepted = BTreeSet::new();
-    for word in words {
-        let meant = kinds.iter().filter(|kind| *word == ALL_KINDS || *word == kind_word(kind));
-        let before = accepted.len();
-        accepted.extend(meant.cloned());
-        if accepted.len() == before && !kinds.iter().any(|kind| *word == kind_word(kind)) {
-            let there: Vec<String> = kinds.iter().map(kind_word).collect();
-            return Err(format!(
-                "accept: expected {ALL_KINDS} or one of {}, found {word:?}",
-                there.join(", ")
-            ));
-        }
-    }
-    Ok(accepted)
 }
 
 /// Hosts of plans that were shown lately.

@@ -11,7 +11,6 @@ use stdx::clock::Now;
 use crate::controller::health::MemberHealth;
 use crate::controller::observing::agents::Agents;
 use crate::controller::register_mirror::FleetView;
-use crate::service::questions::FreezeScope;
 use crate::service::turn::TurnReport;
 
 /// All hosts as they are now.
@@ -19,15 +18,15 @@ pub(crate) struct HostsNow<'c> {
     agents: &'c Agents,
     gone: BTreeSet<&'c HostId>,
     /// By people and by the guard.
-    frozen: Vec<FreezeScope>,
-    guarded: Vec<(FreezeScope, String)>,
+    frozen: Vec<GuardScope>,
+    guarded: Vec<(GuardScope, String)>,
 }
 
 impl<'c> HostsNow<'c> {
     pub(crate) fn new(view: &'c FleetView, agents: &'c Agents, health: &MemberHealth) -> HostsNow<'c> {
-        let guarded = health.frozen().map(|(scope, reason)| (scope_of(scope), reason));
-        let guarded: Vec<(FreezeScope, String)> = guarded.collect();
-        let by_people = view.frozen().iter().filter_map(|(scope, _)| scope.parse().ok());
+        let guarded = health.frozen().map(|(scope, reason)| (scope.clone(), reason));
+        let guarded: Vec<(GuardScope, String)> = guarded.collect();
+        let by_people = view.frozen().iter().filter_map(|(scope, _)| scope_of(scope));
         HostsNow {
             agents,
             gone: view.gone().iter().map(|gone| &gone.host).collect(),
@@ -36,14 +35,17 @@ impl<'c> HostsNow<'c> {
         }
     }
 
+    /// Something is frozen.
+    pub(super) fn has_frozen(&self) -> bool {
+        !self.frozen.is_empty()
+    }
+
     /// A person or the guard has frozen a scope that it is in.
-    pub(super) fn is_frozen(&self, host: &PlannedHost) -> bool {
+    pub(crate) fn is_frozen(&self, host: &PlannedHost) -> bool {
         self.frozen.iter().any(|scope| match scope {
-            FreezeScope::Fleet => true,
-            FreezeScope::Cluster(name) => host.clusters.contains(name),
-            FreezeScope::Zone(name) => host.zone == *name,
-            // A host whose members take no slot may be changed all the same.
-            FreezeScope::Quarantine(_) => false,
+            GuardScope::Fleet => true,
+            GuardScope::Cluster(name) => host.clusters.contains(name),
+            GuardScope::Zone(name) => host.zone == *name,
         })
     }
 
@@ -69,22 +71,23 @@ impl<'c> HostsNow<'c> {
         clusters: &BTreeSet<ClusterName>,
         zones: &BTreeSet<ZoneName>,
     ) -> impl Iterator<Item = (String, String)> {
-        let touches = |scope: &FreezeScope| match scope {
-            FreezeScope::Fleet => true,
-            FreezeScope::Cluster(name) => clusters.contains(name),
-            FreezeScope::Zone(name) => zones.contains(name),
-            FreezeScope::Quarantine(_) => false,
+        let touches = |scope: &GuardScope| match scope {
+            GuardScope::Fleet => true,
+            GuardScope::Cluster(name) => clusters.contains(name),
+            GuardScope::Zone(name) => zones.contains(name),
         };
         let guarded = self.guarded.iter().filter(move |(scope, _)| touches(scope));
         guarded.map(|(scope, reason)| (scope.to_string(), reason.clone()))
     }
 }
 
-fn scope_of(scope: &GuardScope) -> FreezeScope {
-    match scope {
-        GuardScope::Fleet => FreezeScope::Fleet,
-        GuardScope::Cluster(name) => FreezeScope::Cluster(name.clone()),
-        GuardScope::Zone(name) => FreezeScope::Zone(name.clone()),
+/// What a person has frozen, but for members and hosts in quarantine: a host whose members take no slot may be changed all the same.
+fn scope_of(text: &str) -> Option<GuardScope> {
+    match text.split_once('/') {
+        None if text == "fleet" => Some(GuardScope::Fleet),
+        Some(("cluster", name)) => name.parse().ok().map(GuardScope::Cluster),
+        Some(("zone", name)) => name.parse().ok().map(GuardScope::Zone),
+        _ => None,
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct OpenChange {
     zones: BTreeSet<ZoneName>,
     /// Most of its hosts are heard here. A controller that is cut off would take them for silent, and halt the change.
     hears_most: bool,
+    /// Something was frozen at the last look.
+    had_frozen: bool,
     /// The state that people were told of.
     said: &'static str,
     /// The decision that the audit log was told of.
@@ -60,6 +62,7 @@ impl OpenChange {
         OpenChange {
             wordless: BTreeMap::new(),
             hears_most: false,
+            had_frozen: false,
             missed: ObjectiveCount::default(),
             gate,
             is_gate_missed: false,
@@ -247,12 +250,17 @@ impl OpenChange {
             .count();
         self.hears_most = heard * 2 > self.plan().hosts.len();
         let mut events = Vec::new();
+        // Most of the time nothing is frozen, and thousands of hosts are looked at every second.
+        let has_frozen = hosts.has_frozen();
+        let is_told = std::mem::replace(&mut self.had_frozen, has_frozen) || has_frozen;
         for planned in &self.plan().hosts {
             let host = planned.host.clone();
-            events.push(match hosts.is_frozen(planned) {
-                true => ChangeEvent::Frozen { host: host.clone() },
-                false => ChangeEvent::Thawed { host: host.clone() },
-            });
+            if is_told {
+                events.push(match hosts.is_frozen(planned) {
+                    true => ChangeEvent::Frozen { host: host.clone() },
+                    false => ChangeEvent::Thawed { host: host.clone() },
+                });
+            }
             if hosts.has_left(&host) {
                 events.push(ChangeEvent::Left { host });
             } else if let Some(since) = hosts.silent_since(&host) {

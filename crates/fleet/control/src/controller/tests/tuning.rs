@@ -1,5 +1,7 @@
 //! Tuning of hosts: what agents answer reaches those who ask, at every controller, and nothing of it outlives its time.
 
+mod changes;
+
 use fleet::TuneAskId;
 use fleet::tuning::{AnswerDigest, FindingSeverity, HostCheck, HostFacts, HostPlan, TuningState};
 

@@ -141,9 +141,12 @@ fn questions_about_tuning_name_their_hosts_and_one_thing_to_do() {
     refused("GET /v1/tune/check?zone=a", "expected hosts, found \"zone\"");
     refused("GET /v1/tune/plan", "expected ?id=QUESTION");
     refused("GET /v1/tune/plan?id=../x", "is not 1 to 63 letters");
-    refused(r#"POST /v1/tune/ask {"hosts":"all"}"#, "expected one of check, profile and strategy, found 0");
+    refused(
+        r#"POST /v1/tune/ask {"hosts":"all"}"#,
+        "expected one of check, profile, strategy and version, found 0",
+    );
     let both = r#"POST /v1/tune/ask {"hosts":"all","check":true,"profile":"memcached"}"#;
-    refused(both, "expected one of check, profile and strategy, found 2");
+    refused(both, "expected one of check, profile, strategy and version, found 2");
     let hostile = r#"POST /v1/tune/ask {"hosts":"all","profile":"x --script=/etc/passwd"}"#;
     refused(hostile, "expected a profile of small letters, digits and '-', found");
     refused(r#"POST /v1/tune/ask {"hosts":"all","check":true,"apply":true}"#, "unknown field `apply`");

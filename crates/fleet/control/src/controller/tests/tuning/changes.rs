@@ -3,8 +3,9 @@
 use fleet::figures::{MemberTally, ServerPageTally};
 use fleet::waves::{ChangeNumber, HostWord};
 
-use super::tuning::{FakeTuner, saying};
-use super::*;
+use super::super::*;
+use super::{FakeTuner, saying};
+use crate::probe::objective::{ObjectiveAnswer, ObjectiveBoard};
 use crate::service::questions::changes::{ChangeSteer, ChangeTerms, ChangeWanted};
 use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, PlanWish, TuneWhat};
 
@@ -379,6 +380,14 @@ fn hosts_that_cannot_apply_it_halt_it_and_frozen_and_silent_ones_are_left_out() 
     assert!(undone["state"] == "undone" && why.contains("no space left on device"), "{why}");
 
     let mut fleet = ChangingFleet::new(26, 1.0);
+    fleet.ask(ControlQuestion::Freeze { scope: FreezeScope::Fleet, why: "we look".to_owned() });
+    let wanted = fleet.planned();
+    let (_, shown) = fleet.ask(ControlQuestion::ChangeHosts(wanted.clone()));
+    let plan = shown["plan"].as_str().expect("a plan").to_owned();
+    let confirmed = Some((plan, "a test".to_owned()));
+    let (status, refused) = fleet.ask(ControlQuestion::ChangeHosts(ChangeWanted { confirmed, ..wanted }));
+    assert_eq!((status, &refused["error"]), (409, &json!("all hosts of the change are in frozen scopes")));
+    fleet.ask(ControlQuestion::Thaw { scope: FreezeScope::Fleet, why: "we have looked".to_owned() });
     let scope = FreezeScope::Cluster("web".parse().expect("a name"));
     fleet.ask(ControlQuestion::Freeze { scope, why: "we look".to_owned() });
     fleet.begin();
@@ -386,4 +395,54 @@ fn hosts_that_cannot_apply_it_halt_it_and_frozen_and_silent_ones_are_left_out() 
     fleet.stage.agents[20].is_gone = true;
     let done = fleet.until(1, &["undone", "done", "halted"]);
     assert_eq!((&done["state"], fleet.changed()), (&json!("done"), 23), "{}", done["text"]);
+}
+
+#[test]
+fn of_two_changes_of_the_same_hosts_the_later_one_goes_back_first() {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    for number in 1..=2 {
+        fleet.begin();
+        let done = fleet.until(number, &["done", "halted", "undone"]);
+        assert_eq!(done["state"], "done", "{}", done["text"]);
+    }
+    let (status, refused) = fleet.steer(1, ChangeSteer::Undo);
+    assert_eq!((status, &refused["error"]), (409, &json!("change 2 was made on hosts of change 1 since")));
+    assert_eq!(fleet.steer(2, ChangeSteer::Undo).0, 200);
+    fleet.until(2, &["undone"]);
+    assert_eq!(fleet.steer(1, ChangeSteer::Undo).0, 200);
+}
+
+#[test]
+fn an_objective_that_is_missed_three_times_in_a_row_halts_and_without_a_prometheus_it_is_refused() {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    let mut wanted = fleet.planned();
+    wanted.terms.objective = Some("latency < 0.005".to_owned());
+    let (status, refused) = fleet.ask(ControlQuestion::ChangeHosts(wanted.clone()));
+    assert_eq!(
+        (status, &refused["error"]),
+        (422, &json!("this controller asks no Prometheus for objectives"))
+    );
+    let board = Arc::new(ObjectiveBoard::default());
+    fleet.stage.controller.tuning.changes.ask_objectives_on(Some(board));
+    let (_, shown) = fleet.ask(ControlQuestion::ChangeHosts(wanted.clone()));
+    fleet.confirm(wanted, &shown);
+    while fleet.status(1)["counts"]["changed"] == 0 {
+        fleet.turns(1);
+    }
+    let mut hear = |outcome: Result<(), String>| {
+        let answer = ObjectiveAnswer { change: ChangeNumber(1), outcome };
+        fleet.stage.message(ControllerMessage::Objective(answer));
+        fleet.tick();
+        fleet.status(1)["state"].as_str().expect("a word").to_owned()
+    };
+    let missed = || Err("the query has no sample".to_owned());
+    let states: Vec<String> =
+        [missed(), missed(), Ok(()), missed(), missed(), missed()].map(&mut hear).into();
+    assert_eq!(states, ["going", "going", "going", "going", "going", "undoing"]);
+    let undone = fleet.until(1, &["undone"]);
+    let why = undone["state_why"].as_str().expect("a reason");
+    assert!(
+        why.contains("the objective is missed: 3 times in a row, the last time: the query has no sample"),
+        "{why}"
+    );
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fleet::waves::ChangeNumber;
@@ -16,8 +16,6 @@ use os::clock::{Stopwatch, pause};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::timeout;
-
-use crate::service::ControlService;
 
 /// Interval of questions: that of most scrapes.
 const ASK_EVERY: Duration = Duration::from_secs(15);
@@ -80,7 +78,10 @@ pub struct ObjectiveAnswer {
     pub(crate) outcome: Result<(), String>,
 }
 
-/// Starts a thread that asks what is on the board. It ends with the service.
+/// Takes what has come of a question. False if nobody wants to know any more.
+pub(crate) type TakeObjective = Arc<dyn Fn(Option<ObjectiveAnswer>) -> bool + Send + Sync>;
+
+/// Starts a thread that asks what is on the board. It ends when nobody wants to know.
 ///
 /// # Errors
 /// If the system has no thread left.
@@ -88,22 +89,16 @@ pub fn start_objectives(
     place: PrometheusPlace,
     tls: Arc<ClientConfig>,
     board: Arc<ObjectiveBoard>,
-    service: &Arc<ControlService>,
+    take: TakeObjective,
 ) -> std::io::Result<()> {
-    let service = Arc::downgrade(service);
     let thread = std::thread::Builder::new().name("objectives".to_owned());
-    thread.spawn(move || run(&place, &tls, &board, &service))?;
+    thread.spawn(move || run(&place, &tls, &board, &take))?;
     Ok(())
 }
 
-fn run(
-    place: &PrometheusPlace,
-    tls: &Arc<ClientConfig>,
-    board: &ObjectiveBoard,
-    service: &Weak<ControlService>,
-) {
+fn run(place: &PrometheusPlace, tls: &Arc<ClientConfig>, board: &ObjectiveBoard, take: &TakeObjective) {
     let mut asked: BTreeMap<ChangeNumber, Stopwatch> = BTreeMap::new();
-    while service.strong_count() > 0 {
+    while take(None) {
         let wanted = board.lock().clone();
         asked.retain(|change, _| wanted.contains_key(change));
         for (change, query) in wanted {
@@ -112,9 +107,7 @@ fn run(
             }
             asked.insert(change, Stopwatch::start());
             let outcome = ask(place, tls, &query);
-            if let Some(service) = service.upgrade() {
-                service.note_objective(ObjectiveAnswer { change, outcome });
-            }
+            take(Some(ObjectiveAnswer { change, outcome }));
         }
         pause(LOOK_EVERY);
     }
