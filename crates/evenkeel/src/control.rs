@@ -11,6 +11,7 @@ mod credentials;
 mod file;
 mod members;
 mod serve;
+mod shadow;
 mod statuses;
 mod top;
 mod tune;
@@ -66,6 +67,8 @@ enum Job {
     Tune(tune::TuneArguments),
     /// Bring another version of the program to the hosts, by canaries and waves, and without a lost item
     Upgrade(Box<upgrade::UpgradeArguments>),
+    /// Compare clusters with their shadows, by what routers have found
+    Shadow(shadow::ShadowArguments),
     /// Let nothing change in a scope: `fleet`, `cluster/NAME` or `zone/NAME`
     Freeze(change::FreezeArguments),
     /// Let a scope change again
@@ -157,6 +160,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Rollback(job) => change::rollback(job),
         Job::Tune(job) => tune::run(job),
         Job::Upgrade(job) => upgrade::run(job),
+        Job::Shadow(job) => shadow::run(job),
         Job::Freeze(job) => change::freeze(job),
         Job::Thaw(job) => change::thaw(job),
         Job::Adopt(job) => adopt::run(job),

@@ -313,7 +313,12 @@ impl Fleet {
         fs::write(file("m"), format!("{}\n", server.pid())).expect("a file");
         fs::write(file("route"), "{\"route\": \"ErrorRoute\"}").expect("a file");
         let routers = self.folder.join(format!("routers{number}")).display().to_string();
-        let flags: &[&str] = if kind.lists_routers { &["--cluster-file", &routers] } else { pages };
+        let compared = [pages, &["--compare-shadows"]].concat();
+        let flags: &[&str] = match kind.lists_routers {
+            true => &["--cluster-file", &routers],
+            false if kind.has_pages => &compared,
+            false => &[],
+        };
         let page = |server: &Server| kind.has_pages.then(|| page_of(server));
         if let Some(page) = kind.server_page.or(page(&server)) {
             entry += &format!("metrics = \"{page}\"\n");

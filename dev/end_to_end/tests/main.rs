@@ -36,6 +36,7 @@ mod route_survival;
 mod route_tls;
 mod route_transcripts;
 mod route_udp;
+mod shadows;
 mod start_lines;
 mod states;
 mod survival;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
-use fleet::{FleetMember, HostId, MemberId};
+use clap::{Args, Subcommand};
+use fleet::{FleetMember, HostId, MemberId, ZoneName};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -17,7 +17,10 @@ const FILE_LEN_MAX: u64 = 4 * 1024 * 1024;
 
 /// Arguments of `members`.
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct MembersArguments {
+    #[command(subcommand)]
+    job: Option<MembersJob>,
     /// Members that shall be as this file has them (TOML): [[member]] with id, host, zone and address
     #[arg(required_unless_present_any = ["remove", "remove_host"])]
     file: Option<PathBuf>,
@@ -38,6 +41,58 @@ pub(super) struct MembersArguments {
     place: Place,
 }
 
+#[derive(Clone, Debug, Subcommand)]
+enum MembersJob {
+    /// Let one server join the fleet, or change it
+    Add(AddArguments),
+    /// Let servers leave the fleet; they must have no slot
+    Remove(RemoveArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+struct AddArguments {
+    /// Its name
+    id: MemberId,
+    /// The host that it runs on
+    #[arg(long)]
+    host: HostId,
+    /// Where routers find it, as HOST:PORT
+    #[arg(long)]
+    address: String,
+    /// The zone that its host is in
+    #[arg(long)]
+    zone: ZoneName,
+    /// Its class, if clusters ask for one
+    #[arg(long)]
+    class: Option<String>,
+    /// It takes no slot yet
+    #[arg(long)]
+    held: bool,
+    #[command(flatten)]
+    act: MembersAct,
+}
+
+#[derive(Clone, Debug, Args)]
+struct RemoveArguments {
+    /// Their names
+    #[arg(required = true)]
+    ids: Vec<MemberId>,
+    #[command(flatten)]
+    act: MembersAct,
+}
+
+#[derive(Clone, Debug, Args)]
+struct MembersAct {
+    /// Carry it out. Without it, what would change is shown
+    #[arg(long, requires = "why")]
+    apply: bool,
+    /// The reason, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MembersFile {
@@ -47,11 +102,28 @@ struct MembersFile {
 
 /// Changes the inventory.
 pub(super) fn run(job: &MembersArguments) -> Result<ExitCode, Failure> {
+    match &job.job {
+        Some(MembersJob::Add(add)) => {
+            let AddArguments { id, host, address, zone, class, held, act } = add.clone();
+            let member = FleetMember { id, host, zone, class, address, is_held: held };
+            return act.ask(&[member], &[]);
+        }
+        Some(MembersJob::Remove(RemoveArguments { ids, act })) => return act.ask(&[], ids),
+        None => {}
+    }
     let members = job.file.as_deref().map(read).transpose()?.unwrap_or_default();
     let why = job.why.as_ref().filter(|_| job.apply);
     let (remove, remove_hosts) = (&job.remove, &job.remove_host);
     let body = json!({"members": members, "remove": remove, "remove_hosts": remove_hosts, "why": why});
     job.place.show(&job.place.ask(|client, within| client.post("/v1/members", &body, within))?)
+}
+
+impl MembersAct {
+    fn ask(&self, members: &[FleetMember], remove: &[MemberId]) -> Result<ExitCode, Failure> {
+        let why = self.why.as_ref().filter(|_| self.apply);
+        let body = json!({"members": members, "remove": remove, "why": why});
+        self.place.show(&self.place.ask(|client, within| client.post("/v1/members", &body, within))?)
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<FleetMember>, Failure> {

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::tune::changes::{self, UpgradeTerms};
-use super::tune::{Asked, ask};
+use super::tune::changes::{self, ChangeTerms};
 use crate::failure::Failure;
 
 /// Arguments of `upgrade`.
@@ -25,20 +24,11 @@ pub(super) struct UpgradeArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=600))]
     wait: u64,
     #[command(flatten)]
-    terms: UpgradeTerms,
+    terms: ChangeTerms,
 }
 
 /// Shows the upgrade that would be made; with `--apply`, begins it.
 pub(super) fn run(job: &UpgradeArguments) -> Result<ExitCode, Failure> {
-    let id = match &job.id {
-        Some(id) => id.clone(),
-        None => {
-            let body = json!({"hosts": job.hosts, "version": job.version});
-            match ask(&job.terms.change.place, &body, job.wait)? {
-                Asked::Answered(id) => id,
-                Asked::Refused(code) => return Ok(code),
-            }
-        }
-    };
-    changes::apply(&job.terms.of(id, job.wait))
+    let wish = json!({"hosts": job.hosts, "version": job.version});
+    changes::begin((job.id.as_ref(), &wish, job.wait), Vec::new(), &job.terms)
 }

@@ -254,6 +254,7 @@ impl Controller {
                 self.status()
             }
             ControlQuestion::Figures(question) => self.figures_document(&question),
+            ControlQuestion::Shadows(question) => self.shadows_document(&question),
             ControlQuestion::Policy => self.policy(),
             ControlQuestion::History => answers::documents::history(self.register.view()),
             ControlQuestion::Diff { from, to } => {

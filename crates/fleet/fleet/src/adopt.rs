@@ -184,6 +184,7 @@ impl<'n> Draft<'n> {
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            shadow: None,
             resize: None,
             slots,
         };
@@ -290,8 +291,9 @@ impl<'n> Draft<'n> {
             routes: view.routes.clone(),
             pools_at,
         };
-        let (fleet, waves) = (names.fleet.clone(), WaveSettings::default());
-        let policy = FleetPolicy { fleet, clusters: self.policies, views: vec![view], waves };
+        let (fleet, clusters, shadows) = (names.fleet.clone(), self.policies, Vec::new());
+        let waves = WaveSettings::default();
+        let policy = FleetPolicy { fleet, clusters, shadows, views: vec![view], waves };
         let policy_text = toml::to_string_pretty(&policy)
             .map_err(|error| refusal(&[], format!("expected what TOML can hold, found that {error}")))?;
         // Read back: what is returned is what the register's readers get.

@@ -72,6 +72,7 @@ mod tests {
             pool: pool.into(),
             gutter: None,
             warm_up: None,
+            shadow: None,
             resize: None,
             slots: slots.collect(),
         }

@@ -11,6 +11,8 @@
 //!
 //! Nothing of this is in the register: a controller that is started again begins without.
 
+pub mod shadow;
+
 mod book;
 mod code;
 mod levels;

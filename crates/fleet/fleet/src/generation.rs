@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::drain::SlotDrain;
 use crate::names::SlotId;
-use crate::policy::{GutterPolicy, WarmUpPolicy};
+use crate::policy::{GutterPolicy, ShadowPolicy, WarmUpPolicy, asks_handle};
 use crate::resize::ClusterResize;
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName};
 
@@ -54,6 +54,9 @@ pub struct ClusterRecord {
     /// What fills the slots of its new members; its gutter if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpPolicy>,
+    /// Who gets copies of its requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowPolicy>,
     /// It grows or shrinks, by phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resize: Option<ClusterResize>,
@@ -237,6 +240,12 @@ impl FleetContent {
         self.clusters
             .iter()
             .find_map(|cluster| Some((cluster, cluster.slots.iter().find(|slot| slot.address == address)?)))
+    }
+
+    /// Views whose routers copy what a shadow says: what their routes ask is not known of all.
+    pub fn views_of_shadow(&self, shadow: &ShadowPolicy) -> impl Iterator<Item = &ViewRecord> {
+        let has = |view: &&ViewRecord| view.clusters.is_empty() || view.clusters.contains(&shadow.from);
+        self.views.iter().filter(has).filter(|view| asks_handle(&view.routes, &shadow.from) != Some(false))
     }
 
     /// Whether a view has a cluster as a pool.

@@ -36,5 +36,6 @@ pub use plan::{
 };
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, RESIZE_WARM_UP_S,
-    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX, policy_with_slots,
+    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX,
+    policy_with_slots, shadow_step,
 };

@@ -16,7 +16,7 @@ use stdx::words::counted;
 
 use crate::generation::{ClusterRecord, FleetContent, SlotRecord, ViewRecord};
 use crate::inventory::{FleetMember, Inventory};
-use crate::policy::{ClusterPolicy, FleetPolicy};
+use crate::policy::{ClusterPolicy, FleetPolicy, ShadowPolicy, asks_handle, shadow_step};
 use crate::{ClusterName, MemberId};
 use seats::ClusterSeats;
 
@@ -229,6 +229,7 @@ impl<'i> Planner<'i> {
             pool,
             gutter: policy.gutter.clone(),
             warm_up: policy.warm_up.clone(),
+            shadow: self.input.policy.shadow_of(name).cloned(),
             resize: None,
             slots: old.map_or(Vec::new(), |old| old.slots.clone()),
         };
@@ -242,6 +243,11 @@ impl<'i> Planner<'i> {
             Some(_) => {}
         }
         self.follow_substitutes(old, &mut record);
+        let shadow = shadow_step(old.and_then(|old| old.shadow.as_ref()), record.shadow.as_ref());
+        if let Some(step) = shadow {
+            self.steps.push(format!("cluster {name}: {step}"));
+            self.note_uncopied(record.shadow.as_ref());
+        }
         if record.slots.len() > policy.slots {
             for slot in record.slots.drain(policy.slots..) {
                 self.steps.push(format!("cluster {name}: slot {} goes, {} leaves it", slot.id, slot.member));
@@ -283,6 +289,19 @@ impl<'i> Planner<'i> {
         let (id, new, old) = (&slot.id, &slot.member, &old.member);
         self.steps.push(format!("cluster {name}: {new} takes slot {id} in place of {old}"));
         Ok(())
+    }
+
+    /// Views that ask the pool alone, in whose routers nothing is copied.
+    fn note_uncopied(&mut self, shadow: Option<&ShadowPolicy>) {
+        let Some(ShadowPolicy { from, to, .. }) = shadow else { return };
+        let views = self.input.policy.views.iter().filter(|view| view.has(from));
+        let silent = views.filter(|view| asks_handle(&view.routes, from) == Some(false));
+        self.steps.extend(silent.map(|view| {
+            format!(
+                "view {}: names the pool {from} and not the handle: its requests are not copied to {to}",
+                view.name
+            )
+        }));
     }
 
     /// A slot that nothing warms any more is not cold for routers.

@@ -8,10 +8,13 @@ use serde_json::Value;
 use crate::adopt::BareText;
 use crate::waves::{WaveSettings, WaveSettingsError};
 use crate::{ClusterName, ViewName, ZoneName};
+pub(crate) use shadows::{SHADOWS_MAX, ShadowedKeys, asks_handle};
+pub use shadows::{ShadowPolicy, shadow_step};
 pub use sizes::{RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, policy_with_slots};
 pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};
 pub(crate) use substitutes::{GutterPolicy, WarmUpPolicy};
 
+mod shadows;
 mod sizes;
 mod substitutes;
 
@@ -33,6 +36,9 @@ pub struct FleetPolicy {
     /// Its clusters.
     #[serde(default, rename = "cluster")]
     pub clusters: Vec<ClusterPolicy>,
+    /// Requests that are copied from one cluster to another.
+    #[serde(default, rename = "shadow")]
+    pub shadows: Vec<ShadowPolicy>,
     /// What its routers read.
     #[serde(default, rename = "view")]
     pub views: Vec<ViewPolicy>,
@@ -154,9 +160,17 @@ pub enum PolicyError {
         /// What was found and what is accepted.
         error: String,
     },
+    /// A shadow that cannot be used.
+    #[error("the shadow {shadow}: {error}")]
+    Shadow {
+        /// Which.
+        shadow: String,
+        /// What was found and what is accepted.
+        error: String,
+    },
     /// Routes with handles of their own, which would be read in place of those that are put in.
     #[error(
-        "the view {view} has `named_handles` in its routes, and the cluster {cluster} needs some for its gutter or warm-up\n  hint: write the handles into the routes that use them"
+        "the view {view} has `named_handles` in its routes, and the cluster {cluster} needs some for its gutter, warm-up or shadow\n  hint: write the handles into the routes that use them"
     )]
     Handles {
         /// The view.
@@ -234,6 +248,7 @@ impl FleetPolicy {
             }
             view.check_substitutes(&self)?;
         }
+        self.check_shadows()?;
         Ok(self)
     }
 }

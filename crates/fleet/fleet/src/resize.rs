@@ -213,7 +213,8 @@ mod tests {
     fn content(slots: usize) -> FleetContent {
         let pool = [("weights".to_owned(), json!(vec![1; slots])), ("a".to_owned(), json!(7))].into();
         let (name, slots) = ("web".parse().expect("a name"), (0..slots).map(slot).collect());
-        let web = ClusterRecord { name, pool, gutter: None, warm_up: None, resize: None, slots };
+        let web =
+            ClusterRecord { name, pool, gutter: None, warm_up: None, shadow: None, resize: None, slots };
         FleetContent { clusters: vec![web], views: Vec::new() }
     }
 

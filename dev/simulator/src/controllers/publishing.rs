@@ -247,6 +247,7 @@ pub(super) fn policy(shape: &FleetShape) -> FleetPolicy {
         routes: routes_text(RoutesKind::Good, 1),
     };
     FleetPolicy {
+        shadows: Vec::new(),
         fleet: name("simulated".to_owned()),
         clusters: (0..shape.clusters).map(cluster).collect(),
         views: vec![view],
@@ -284,6 +285,7 @@ pub(super) fn first_content(
             pool: BTreeMap::new(),
             gutter: None,
             warm_up: None,
+            shadow: None,
             resize: None,
             slots,
         }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fleet::figures::shadow::ShadowGate;
 use os::clock::pause;
 use serde_json::{Map, Value, json};
 
@@ -37,6 +38,13 @@ pub(crate) struct ApplyArguments {
     /// A figure that shall become better, and not only not worse
     #[arg(long, value_name = "FIGURE", value_enum)]
     promise: Vec<Figure>,
+    #[command(flatten)]
+    terms: ChangeTerms,
+}
+
+/// On which terms a change is made, whatever it does to hosts.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChangeTerms {
     /// A kind of hosts that cannot be judged is changed all the same; `all` for each of them
     #[arg(long, value_name = "KIND")]
     accept: Vec<String>,
@@ -49,56 +57,14 @@ pub(crate) struct ApplyArguments {
     /// A query of Prometheus, such as 'histogram_quantile(…) < 0.005': missed three times in a row, it halts the change
     #[arg(long, value_name = "QUERY")]
     objective: Option<String>,
+    /// A condition by a shadow, such as 'shadow:web->new,samples=100000': it begins only if that is fulfilled, and halts when it is missed
+    #[arg(long, value_name = "GATE")]
+    gate: Option<ShadowGate>,
     /// With --apply: say where it is until it is over, or waits for a person. The exit status is 1 unless it is done
     #[arg(long, requires = "apply")]
     follow: bool,
     #[command(flatten)]
-    change: Change,
-}
-
-/// What `control upgrade` applies by: the terms of a change without what is planned.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct UpgradeTerms {
-    /// A kind of hosts that cannot be judged is changed all the same; `all` for each of them
-    #[arg(long, value_name = "KIND")]
-    accept: Vec<String>,
-    /// What happens when it is halted by a signal; without it, as the policy says
-    #[arg(long, value_name = "WHAT", value_enum)]
-    on_halt: Option<OnHalt>,
-    /// Another value for a setting of the waves than the policy has, such as look_ms=60000 or shares=[1,10]
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    set: Vec<(String, Value)>,
-    /// A query of Prometheus, such as 'histogram_quantile(…) < 0.005': missed three times in a row, it halts the upgrade
-    #[arg(long, value_name = "QUERY")]
-    objective: Option<String>,
-    /// With --apply: say where it is until it is over
-    #[arg(long, requires = "apply")]
-    follow: bool,
-    #[command(flatten)]
     pub(crate) change: Change,
-}
-
-impl UpgradeTerms {
-    /// What applies the plans of a question.
-    pub(crate) fn of(&self, id: String, wait: u64) -> ApplyArguments {
-        let UpgradeTerms { accept, on_halt, set, objective, follow, change } = self.clone();
-        let (hosts, profile, strategy, promise) = (None, None, None, Vec::new());
-        let id = Some(id);
-        ApplyArguments {
-            hosts,
-            profile,
-            strategy,
-            id,
-            wait,
-            promise,
-            accept,
-            on_halt,
-            set,
-            objective,
-            follow,
-            change,
-        }
-    }
 }
 
 /// A figure of hosts.
@@ -161,30 +127,41 @@ fn setting(text: &str) -> Result<(String, Value), String> {
     Ok((name.to_owned(), value))
 }
 
-/// Shows the change that would be made; with `--apply`, begins it.
-pub(crate) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
-    let place = &job.change.place;
-    let id = match &job.id {
+/// Shows the change that would be made of what hosts plan; with `--apply`, begins it.
+pub(super) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
+    let wish = json!({"hosts": job.hosts, "profile": job.profile, "strategy": job.strategy});
+    let promised: Vec<String> = job.promise.iter().map(|figure| word(*figure)).collect();
+    begin((job.id.as_ref(), &wish, job.wait), promised, &job.terms)
+}
+
+/// Shows the change that would be made of the plans for a question, or for a wish that hosts are asked for first; with `--apply`, begins it.
+pub(crate) fn begin(
+    (id, wish, wait): (Option<&String>, &Value, u64),
+    promised: Vec<String>,
+    terms: &ChangeTerms,
+) -> Result<ExitCode, Failure> {
+    let place = &terms.change.place;
+    let id = match id {
         Some(id) => id.clone(),
-        None => {
-            let body = json!({"hosts": job.hosts, "profile": job.profile, "strategy": job.strategy});
-            match ask(place, &body, job.wait)? {
-                Asked::Answered(id) => id,
-                Asked::Refused(code) => return Ok(code),
-            }
-        }
+        None => match ask(place, wish, wait)? {
+            Asked::Answered(id) => id,
+            Asked::Refused(code) => return Ok(code),
+        },
     };
-    let mut settings: Map<String, Value> = job.set.iter().cloned().collect();
-    if let Some(on_halt) = job.on_halt {
+    let mut settings: Map<String, Value> = terms.set.iter().cloned().collect();
+    if let Some(on_halt) = terms.on_halt {
         settings.insert("on_halt".to_owned(), json!(word(on_halt)));
     }
-    let promised: Vec<String> = job.promise.iter().map(|figure| word(*figure)).collect();
     let mut body = json!({
-        "id": id, "settings": settings, "promised": promised, "accept": job.accept, "objective": job.objective,
+        "id": id, "settings": settings, "promised": promised, "accept": terms.accept, "objective": terms.objective,
     });
+    // Controllers of an older version know no gates.
+    if let Some(gate) = &terms.gate {
+        body["gate"] = json!(gate);
+    }
     let shown = place.ask(|client, within| client.post("/v1/tune/apply", &body, within))?;
     let plan = shown.json.get("plan").filter(|plan| plan.is_string()).cloned();
-    if !job.change.is_applied() {
+    if !terms.change.is_applied() {
         return place.show(&shown);
     }
     let Some(plan) = plan.filter(|_| shown.is_ok()) else {
@@ -196,10 +173,10 @@ pub(crate) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
         place.show(&shown)?;
     }
     body["plan"] = plan;
-    body["why"] = json!(job.change.why());
+    body["why"] = json!(terms.change.why());
     let begun = place.ask(|client, within| client.post("/v1/tune/apply", &body, within))?;
     let code = place.show(&begun)?;
-    match begun.json.get("number").and_then(Value::as_u64).filter(|_| job.follow) {
+    match begun.json.get("number").and_then(Value::as_u64).filter(|_| terms.follow) {
         Some(number) => {
             follow(place, number).map(|end| if end.is_done { end.code } else { ExitCode::FAILURE })
         }

@@ -4,5 +4,6 @@ pub(crate) mod changes;
 pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod replies;
+pub(crate) mod shadows;
 pub(crate) mod signing;
 pub(crate) mod tuning;

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use fleet::HostId;
+use fleet::figures::shadow::ShadowGate;
 use fleet::tuning::AnswerDigest;
 use fleet::waves::{ChangeNumber, ChangePlan, ChangeProgress};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ pub(crate) struct ChangeRecord {
     /// What halts it besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<String>,
+    /// What had to be so before it began, and halts it if it is so no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<ShadowGate>,
 }
 
 /// What is done to the hosts of a change.
@@ -319,7 +323,7 @@ mod tests {
         let own = (0..hosts).map(|at| (name(at), digest.clone())).collect();
         let wish = PlanWish::Profile("memcached".to_owned());
         let plan = ChangePlan::new(draft, &[]).expect("a plan");
-        ChangeRecord { plan, act: ChangeAct { wish, own }, objective: None }
+        ChangeRecord { plan, act: ChangeAct { wish, own }, objective: None, gate: None }
     }
 
     fn row(number: u64) -> ChangeRow {

@@ -94,21 +94,20 @@ impl CheckedRoutes {
 
     /// The servers that a request for a key would go to, one after the other.
     pub fn servers_of(&self, operation: Operation, key: &[u8], unix_s: i64) -> Vec<String> {
-        let mut tracer = KeyTracer::new(Arc::clone(&self.plan), unix_s);
+        let mut tracer = self.tracer(unix_s);
         let servers = tracer.servers(operation, key, SERVERS_COMPARED);
         servers.into_iter().map(str::to_owned).collect()
     }
 
     /// Follows keys through it, at this time.
     pub(crate) fn tracer(&self, unix_s: i64) -> KeyTracer {
-        KeyTracer::new(Arc::clone(&self.plan), unix_s)
+        KeyTracer::new(Arc::clone(&self.plan), unix_s).without_shadows()
     }
 
     /// Routes keys through this configuration and a later one. A fifth of them have each of at most four prefixes of this
     /// configuration, if it has any; the seed makes the keys.
     pub fn difference(&self, later: &CheckedRoutes, keys: usize, seed: u64, unix_s: i64) -> RouteDifference {
-        let mut before = KeyTracer::new(Arc::clone(&self.plan), unix_s);
-        let mut after = KeyTracer::new(Arc::clone(&later.plan), unix_s);
+        let (mut before, mut after) = (self.tracer(unix_s), later.tracer(unix_s));
         let prefixes = self.prefixes();
         let (mut prng, mut found) = (Prng::new(seed), RouteDifference { keys, ..RouteDifference::default() });
         for number in 0..keys {
@@ -191,6 +190,22 @@ mod tests {
     #[test]
     fn sorted_slots_move_nearly_all_keys() {
         check_share(r#"["b:1","a:1"]"#, r#"["a:1","b:1"]"#, 1.0);
+    }
+
+    #[test]
+    fn copies_for_a_shadow_move_no_key() {
+        let pools = r#""pools":{"a":{"servers":["s0:1","s1:1"]},"b":{"servers":["t0:1"]}}"#;
+        let shadow = r#""shadows":[{"target":"PoolRoute|b","index_range":[0,2],"key_fraction_range":[0,1]}]"#;
+        let compiled = |rest: &str| {
+            let text = format!(r#"{{{pools},"route":{{"type":"PoolRoute","pool":"a"{rest}}}}}"#);
+            CheckedRoutes::compile("test", &text).expect("a router takes it")
+        };
+        let (alone, shadowed) = (compiled(""), compiled(&format!(",{shadow}")));
+        let found = alone.difference(&shadowed, 1000, 1, 0);
+        assert_eq!((found.gets_moved, found.sets_moved), (0, 0));
+        let delete = |routes: &CheckedRoutes| routes.servers_of(Operation::Delete, b"k", 0);
+        assert_eq!(delete(&shadowed), delete(&alone));
+        assert_eq!(shadowed.servers(), 3);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! GET  /v1/figures[?member=ID | ?host=ID | ?cluster=NAME][&since=UNIX]
+//! GET  /v1/shadows[?cluster=NAME][&within=SECONDS][&gate=GATE]      what routers have found about shadows
 //! GET  /v1/status  /v1/history  /v1/diff?from=N[&to=N]  /v1/why?key=K[&view=V]
 //! POST /v1/plan    {policy | requests | rollback | adopt | drain | scale | …}  what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
@@ -43,8 +44,10 @@ use crate::liveness::LivenessReport;
 use crate::service::turn::{PlanWish, TEXT_MAX, TuneWhat, TurnReport};
 
 pub(crate) mod changes;
+mod shadows;
 
 use changes::{ChangeSteer, ChangeWanted};
+pub(crate) use shadows::ShadowsQuestion;
 
 /// Where a newcomer shows a join token: the only path for those without a certificate.
 pub(crate) const JOIN: &str = "/v1/join";
@@ -70,6 +73,8 @@ pub enum ControlQuestion {
     Status,
     /// Figures of members, and service levels.
     Figures(FiguresQuestion),
+    /// What routers have found about shadows.
+    Shadows(ShadowsQuestion),
     /// The policy in force, as it was given.
     Policy,
     /// Generations, the newest first.
@@ -439,6 +444,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
     let question = match (request.method, &*request.path) {
         (Get, "/v1/status") => ControlQuestion::Status,
         (Get, "/v1/figures") => ControlQuestion::Figures(figures(&query)?),
+        (Get, "/v1/shadows") => ControlQuestion::Shadows(shadows::shadows(&query)?),
         (Get, "/v1/policy") => ControlQuestion::Policy,
         (Get, "/v1/history") => ControlQuestion::History,
         (Get, "/v1/diff") => {
@@ -717,6 +723,7 @@ impl Query {
     fn all_known(&self, question: &ControlQuestion) -> Result<(), QuestionFault> {
         let known: &[&str] = match question {
             ControlQuestion::Figures(_) => &["member", "host", "cluster", "since"],
+            ControlQuestion::Shadows(_) => &["cluster", "within", "gate"],
             ControlQuestion::Diff { .. } => &["from", "to"],
             ControlQuestion::Why { .. } => &["key", "view"],
             ControlQuestion::TuneCheck { .. } => &["hosts"],

@@ -104,7 +104,8 @@ mod tests {
             ("weights".to_owned(), json!([1, 1, 1])),
         ]);
         let name = "web".parse().expect("a name");
-        let cluster = ClusterRecord { name, pool, gutter: None, warm_up: None, resize: None, slots };
+        let cluster =
+            ClusterRecord { name, pool, gutter: None, warm_up: None, shadow: None, resize: None, slots };
         let name = "main".parse().expect("a name");
         let routes = "{\"route\": \"PoolRoute|web\"}".to_owned();
         let view = ViewRecord { name, clusters: Vec::new(), route_prefix: None, routes, pools_at: 1 };

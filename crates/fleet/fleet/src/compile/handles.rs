@@ -1,10 +1,11 @@
-//! Named handles of a cluster with a gutter or a warm-up: `"route": "web"` in place of `"route": "PoolRoute|web"`.
+//! Named handles of a cluster with a gutter, a warm-up or a shadow: `"route": "web"` in place of `"route": "PoolRoute|web"`.
 //!
 //! ```text
 //! web        all slots warm:  web:plain
 //!            one is cold:     HashRoute over one child a slot: web:plain, and web:cold at the cold slot
 //! web:plain  PoolRoute|web, and its gutter for the members that do not answer
 //! web:cold   the same; gets that miss are looked up in the warm source, and deletes go to both
+//! web:shadowed  the pool with its shadow, where two of these ask it
 //! ```
 //!
 //! Whatever the handle, a key's own server is the one that `PoolRoute|web` chooses: the choice between `web:plain` and
@@ -14,23 +15,59 @@ use serde_json::json;
 
 use super::text_parts::object;
 use crate::generation::{ClusterRecord, WarmSource};
+use crate::policy::ShadowedKeys;
 
 /// The handles of a cluster, in the order of their names; none if nothing answers for it.
 pub(super) fn of(cluster: &ClusterRecord) -> Vec<String> {
-    if cluster.gutter.is_none() && cluster.warm_up.is_none() {
+    if cluster.gutter.is_none() && cluster.warm_up.is_none() && cluster.shadow.is_none() {
         return Vec::new();
     }
     let name = cluster.name.as_str();
     let handle = |name: String, route: String| format!("  {}: {route}", json!(name));
-    let pool = object(&[("type", json!("PoolRoute")), ("pool", json!(name))]);
-    let plain = with_gutter(cluster, &pool);
+    let pool = pool(cluster);
     let source = cluster.warm_source().filter(|_| cluster.slots.iter().any(|slot| slot.is_cold));
-    let Some(source) = source else { return vec![handle(name.to_owned(), plain)] };
-    vec![
-        handle(name.to_owned(), by_slot(cluster)),
-        handle(format!("{name}:cold"), cold(cluster, &pool, source)),
-        handle(format!("{name}:plain"), plain),
-    ]
+    let Some(source) = source else { return vec![handle(name.to_owned(), with_gutter(cluster, &pool))] };
+    let by_slot = handle(name.to_owned(), by_slot(cluster));
+    // A shadow's replies are compared in one place, so its pool is named.
+    let (asked, shadowed) = match (&cluster.shadow, &cluster.gutter) {
+        (None, _) => (pool.clone(), None),
+        (Some(_), None) => (json!(format!("{name}:plain")).to_string(), None),
+        (Some(_), Some(_)) => {
+            let shadowed = format!("{name}:shadowed");
+            (json!(shadowed).to_string(), Some(handle(shadowed, pool.clone())))
+        }
+    };
+    let cold = handle(format!("{name}:cold"), cold(cluster, &asked, source));
+    let plain = if cluster.gutter.is_none() { pool } else { with_gutter(cluster, &asked) };
+    let plain = handle(format!("{name}:plain"), plain);
+    [by_slot, cold, plain].into_iter().chain(shadowed).collect()
+}
+
+/// The pool, and who gets copies of its requests. The index of a server is that of its slot.
+fn pool(cluster: &ClusterRecord) -> String {
+    let mut route = vec![("type", json!("PoolRoute")), ("pool", json!(cluster.name.as_str()))];
+    let Some(shadow) = &cluster.shadow else { return object(&route) };
+    let has_substitute = cluster.gutter.is_some() || cluster.warm_up.is_some();
+    // Without these, a person's routes have named the pool with its hash until now, and no key may move because of a shadow.
+    if let Some(hash) = cluster.pool.get("hash").filter(|_| !has_substitute) {
+        route.push(("hash", hash.clone()));
+    }
+    let mut entry = vec![
+        ("name", json!(shadow.name())),
+        ("target", json!(format!("PoolRoute|{}", shadow.to))),
+        ("requests_fraction", json!(shadow.share)),
+        ("compare_fraction", json!(shadow.compare)),
+    ];
+    match &shadow.keys {
+        Some(ShadowedKeys::List(keys)) => entry.push(("keys_to_shadow", json!(keys))),
+        range => {
+            let range = if let Some(ShadowedKeys::Range(range)) = range { *range } else { [0.0, 1.0] };
+            entry.push(("index_range", json!([0, cluster.slots.len()])));
+            entry.push(("key_fraction_range", json!(range)));
+        }
+    }
+    let (route, entry) = (object(&route), object(&entry));
+    format!("{},\"shadows\":[{entry}]}}", &route[..route.len() - 1])
 }
 
 /// A route, and the gutter if that fails.
@@ -91,6 +128,7 @@ mod tests {
             pool: [].into(),
             gutter: Some(gutter),
             warm_up: None,
+            shadow: None,
             resize: None,
             slots,
         }
@@ -123,6 +161,48 @@ mod tests {
         let both = r#""operation_policies":{"delete":{"type":"FailoverWithExptimeRoute","normal":{"type":"AllSyncRoute","children":[{"type":"PoolRoute","pool":"web"},"PoolRoute|spares"]},"#;
         assert!(handles[1].contains(warm) && handles[1].contains(both), "{}", handles[1]);
         assert_eq!(handles[2..], [format!("  \"web:plain\": {PLAIN}")]);
+    }
+
+    fn shadowed(keys: &str, cluster: ClusterRecord) -> ClusterRecord {
+        let shadow = format!("from = \"web\"\nto = \"new\"\nshare = 0.5\n{keys}");
+        ClusterRecord { shadow: Some(toml::from_str(&shadow).expect("a shadow")), ..cluster }
+    }
+
+    const SHADOW: &str = r#""shadows":[{"name":"web->new","target":"PoolRoute|new","requests_fraction":0.5,"compare_fraction":0.1,"#;
+
+    #[test]
+    fn a_shadow_is_at_the_pool_of_all_slots() {
+        let alone = shadowed("keys = [0, 0.25]", ClusterRecord { gutter: None, ..cluster(&[false, true]) });
+        let expected = format!(
+            r#"  "web": {{"type":"PoolRoute","pool":"web",{SHADOW}"index_range":[0,2],"key_fraction_range":[0.0,0.25]}}]}}"#
+        );
+        assert_eq!(of(&alone), [expected.clone()]);
+        let pool = [("hash".to_owned(), json!({"hash_func": "Crc32"}))].into();
+        let other = of(&ClusterRecord { pool, ..alone });
+        let hash = r#""pool":"web","hash":{"hash_func":"Crc32"},"shadows""#;
+        assert_eq!(other, [expected.replace(r#""pool":"web","shadows""#, hash)]);
+        let listed = of(&shadowed("keys = [\"a\"]", cluster(&[false])));
+        assert!(
+            listed[0].contains(&format!(r#"{SHADOW}"keys_to_shadow":["a"]}}]}},"failover""#)),
+            "{listed:?}"
+        );
+        let all = of(&shadowed("", cluster(&[false])));
+        assert!(all[0].contains(r#""index_range":[0,1],"key_fraction_range":[0.0,1.0]}"#), "{all:?}");
+    }
+
+    #[test]
+    fn a_shadow_is_written_once_while_a_slot_is_cold() {
+        let warm_up = Some(WarmUpPolicy { cluster: "b".parse().expect("a name"), exptime_s: 9 });
+        for gutter in [None, cluster(&[]).gutter] {
+            let one =
+                shadowed("", ClusterRecord { gutter, warm_up: warm_up.clone(), ..cluster(&[false, true]) });
+            let handles = of(&one);
+            let places = handles.iter().filter(|handle| handle.contains("\"shadows\""));
+            assert_eq!(places.count(), 1, "{handles:?}");
+            let name = if one.gutter.is_some() { "web:shadowed" } else { "web:plain" };
+            assert!(handles[1].contains(&format!(r#""cold":"{name}","warm""#)), "{handles:?}");
+            assert!(handles[1].contains(&format!(r#""children":["{name}","PoolRoute|b"]"#)), "{handles:?}");
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ mod tests {
         let (name, slots) = ("web".parse().expect("a name"), (0..slots).map(slot).collect());
         let pool =
             BTreeMap::from([("server_timeout".to_owned(), json!(50)), ("hash".to_owned(), json!("Ch3"))]);
-        let cluster = ClusterRecord { name, pool, gutter: None, warm_up: None, resize: None, slots };
+        let cluster =
+            ClusterRecord { name, pool, gutter: None, warm_up: None, shadow: None, resize: None, slots };
         let name = "main".parse().expect("a name");
         let routes = "{\"route\": \"PoolRoute|web\"}".to_owned();
         let view = ViewRecord { name, clusters: Vec::new(), route_prefix: None, routes, pools_at: 1 };

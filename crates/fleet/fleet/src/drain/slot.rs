@@ -146,6 +146,7 @@ mod tests {
             pool: Default::default(),
             gutter: None,
             warm_up: None,
+            shadow: None,
             resize: None,
             slots,
         };

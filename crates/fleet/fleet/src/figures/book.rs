@@ -10,7 +10,8 @@ use super::rates::{
     Before, HeardTurn, grown, grown_requests, page_passed_ms, passed_ms, router_rates, server_rates,
 };
 use super::tally::{MemberTally, PoolTally, RouterTally};
-use crate::{ClusterName, MEMBERS_MAX, MemberId, RouterId, ViewName};
+use crate::figures::shadow::ShadowBook;
+use crate::{ClusterName, FleetContent, MEMBERS_MAX, MemberId, RouterId, ViewName};
 
 /// Shortest time from a point to the next. Turns are 15 s apart; an agent that has news takes some at once, which would crowd out half
 /// an hour of points in two minutes.
@@ -81,6 +82,7 @@ pub struct FigureBook {
     levels: ServiceLevels,
     clusters: BTreeMap<ClusterName, ClusterCounts>,
     shadows: BTreeMap<ViewName, ShadowCompared>,
+    compared: ShadowBook,
 }
 
 impl FigureBook {
@@ -153,6 +155,8 @@ impl FigureBook {
                 counts.differed = counts.differed.saturating_add(differed);
             }
         }
+        let compared = tally.page.as_mut().map(|page| std::mem::take(&mut page.compared)).unwrap_or_default();
+        self.compared.hear(router, page_passed.is_some(), compared, heard.now);
         let pools = tally.page.as_mut().map(|page| std::mem::take(&mut page.pools)).unwrap_or_default();
         let now_ms = heard.now.ms();
         if let Some(growth) = growth
@@ -203,6 +207,7 @@ impl FigureBook {
     /// Forgets a router.
     pub fn forget_router(&mut self, router: &RouterId) {
         self.routers.remove(router);
+        self.compared.forget_router(router);
     }
 
     /// Forgets what has not been heard of for a day, as far as nobody else says that it has gone.
@@ -242,6 +247,16 @@ impl FigureBook {
     /// Sums of clusters.
     pub fn clusters(&self) -> &BTreeMap<ClusterName, ClusterCounts> {
         &self.clusters
+    }
+
+    /// What routers have found about shadows.
+    pub fn compared(&self) -> &ShadowBook {
+        &self.compared
+    }
+
+    /// Follows the shadows in force.
+    pub fn follow_shadows(&mut self, content: &FleetContent) {
+        self.compared.follow(content);
     }
 
     /// Comparisons with shadows, by view.

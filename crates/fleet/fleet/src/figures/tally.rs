@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::figures::shadow::{ShadowTally, fit_shadows};
+
 /// Pools in one tally.
 pub const POOLS_PER_TALLY_MAX: usize = 64;
 /// Longest name of a pool in bytes. Longer ones are left out.
@@ -157,6 +159,9 @@ pub struct RouterPageTally {
     /// Requests whose reply was compared with a shadow's, and those of them whose replies differed.
     #[serde(rename = "shadow", skip_serializing_if = "Option::is_none")]
     pub shadows: Option<(u64, u64)>,
+    /// What was found about the shadows of clusters, by their names.
+    #[serde(rename = "cmp", skip_serializing_if = "BTreeMap::is_empty")]
+    pub compared: BTreeMap<String, ShadowTally>,
     /// Requests to the servers of pools, by name. A router with more pools than fit says some of them in each turn.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<String, PoolTally>,
@@ -190,8 +195,18 @@ impl From<PoolTally> for [u64; 3] {
 const TALLY_LEN_MAX: usize = 400;
 
 impl RouterTally {
-    /// Leaves out pools that do not fit into 400 bytes. Others go with the next turn, whose number this is: each comes in its time.
+    /// Leaves out pools that do not fit into 400 bytes, and shadows that do not fit into bytes of their own. Others go with the next turn,
+    /// whose number this is: each comes in its time.
     pub fn fitted(mut self, turn: u64) -> RouterTally {
+        let compared = self.page.as_mut().map(|page| std::mem::take(&mut page.compared));
+        let mut fitted = self.with_fitted_pools(turn);
+        if let (Some(page), Some(compared)) = (&mut fitted.page, compared) {
+            page.compared = fit_shadows(compared, turn);
+        }
+        fitted
+    }
+
+    fn with_fitted_pools(mut self, turn: u64) -> RouterTally {
         let Some(page) = &mut self.page else { return self };
         let pools: Vec<(String, PoolTally)> = std::mem::take(&mut page.pools).into_iter().collect();
         if pools.is_empty() {
@@ -277,6 +292,7 @@ mod tests {
             reply_p99_us: Some(10_240),
             cpu_ms: Some(315_360_000_000),
             shadows: Some((1_135_296_000, 1_135_296)),
+            compared: BTreeMap::new(),
             pools: (0..pools)
                 .map(|number| (format!("c{number:02}"), [1_135_296_000, 35_296, 5296].into()))
                 .collect(),

@@ -301,11 +301,12 @@ impl Compile for Compiler<'_, '_> {
         Ok(())
     }
 
-    fn add_shadow_counts(&mut self, json: &Json) -> Option<Arc<ShadowCounts>> {
+    fn add_shadow_counts(&mut self, json: &Json, name: Option<&str>) -> Option<Arc<ShadowCounts>> {
         if !self.options.compares_shadows || self.plan.compared.len() >= COMPARED_MAX {
             return None;
         }
-        let counts = Arc::new(ShadowCounts::new(format!("shadow in line {}", json.place.line)));
+        let name = name.map_or_else(|| format!("shadow in line {}", json.place.line), str::to_owned);
+        let counts = Arc::new(ShadowCounts::new(name));
         self.plan.compared.push(Arc::clone(&counts));
         Some(counts)
     }

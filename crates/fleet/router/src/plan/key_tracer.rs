@@ -20,6 +20,7 @@ pub struct KeyTracer {
     plan: Arc<RoutePlan>,
     flights: Flights,
     choices: Choices,
+    skips_shadows: bool,
 }
 
 impl KeyTracer {
@@ -28,7 +29,13 @@ impl KeyTracer {
         let mut choices = Choices::new(0, 0);
         choices.adopt(plan.generation, &plan.states, |_| true);
         (choices.now, choices.unix_s) = (Now { us: 3_600_000_000 }, unix_s);
-        KeyTracer { plan, flights: Flights::default(), choices }
+        KeyTracer { plan, flights: Flights::default(), choices, skips_shadows: false }
+    }
+
+    /// Leaves out servers that get copies of requests: what they answer is dropped, and they are no key's servers.
+    #[must_use]
+    pub fn without_shadows(self) -> KeyTracer {
+        KeyTracer { skips_shadows: true, ..self }
     }
 
     /// The servers that would get a request for a key, one after the other, if all answered as without the item; at most
@@ -49,7 +56,7 @@ impl KeyTracer {
         let leg = Leg { request, owner: ReplyTarget::Nobody, marks: Marks::default() };
         self.flights.begin(&self.plan, root, leg, &mut self.choices);
         while let Some(send) = self.flights.sends.pop_front() {
-            if found.len() < most {
+            if found.len() < most && !(self.skips_shadows && send.marks.is_shadow) {
                 found.push(send.server);
             }
             self.flights.release(send.request);

@@ -6,7 +6,7 @@ use crate::config::{Json, JsonValue, Location};
 use crate::reports::facts::ReportFacts;
 use crate::reports::metrics::server_figures::{AllServers, ServerFigures};
 use crate::shared::RouterShared;
-use crate::stats::shadow_counts::{ShadowComparison, ShadowReport};
+use crate::stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowReport};
 use crate::stats::{COMMANDS, DestinationPhase, LATENCY_BUCKETS, RouteTotals, ServerPhases, bound_s};
 
 /// The object `route` of the page. Rates are differences of two pages, over the difference of their `uptime_us`.
@@ -42,7 +42,7 @@ pub(super) fn figures(shared: &RouterShared, facts: &ReportFacts, network: &net:
         ("failed_failovers", number(totals.failed_failovers)),
         ("timeouts", number(timeouts + servers.others.timeouts())),
         ("pools", object(pools).value),
-        ("shadows", shadows(&plan.shadow_report())),
+        ("shadows", shadows(&plan.shadow_report(), loads.attempts.saturating_sub(loads.failures))),
         ("servers", number(names.len() as u64)),
         ("unavailable_servers", number(unavailable as u64)),
         ("outstanding", number(totals.outstanding())),
@@ -72,14 +72,42 @@ fn pool(figures: &ServerFigures) -> JsonValue {
 }
 
 /// Requests whose reply was compared with that of a shadow, and those of them whose replies differ, of all shadows; `null` if none is
-/// compared.
-fn shadows(report: &ShadowReport) -> JsonValue {
+/// compared. The counts of each by its name begin anew with each configuration: `loads` says with which.
+fn shadows(report: &ShadowReport, loads: u64) -> JsonValue {
     if report.shadows.is_empty() {
         return JsonValue::Null;
     }
     let sum = |of: fn(&ShadowComparison) -> u64| number(report.shadows.iter().map(of).sum());
-    object([("compared", sum(ShadowComparison::compared)), ("differed", sum(ShadowComparison::differed))])
-        .value
+    let by_name = report.named().into_iter().map(|(name, shadow)| (name, json(comparison(shadow))));
+    object([
+        ("compared", sum(ShadowComparison::compared)),
+        ("differed", sum(ShadowComparison::differed)),
+        ("loads", number(loads)),
+        ("by_name", JsonValue::Object(by_name.collect())),
+    ])
+    .value
+}
+
+/// What has been found about one shadow.
+fn comparison(shadow: &ShadowComparison) -> JsonValue {
+    let (normal_hits, shadow_hits) = shadow.hits();
+    let times = |times: &LatencyHistogram| {
+        let pair = |(end, count): &(u64, u64)| {
+            json(JsonValue::Array(vec![json(number(*end)), json(number(*count))]))
+        };
+        JsonValue::Array(times.buckets.iter().map(pair).collect())
+    };
+    object([
+        ("compared", number(shadow.compared())),
+        ("other_outcomes", number(shadow.other_outcomes())),
+        ("other_values", number(shadow.other_values)),
+        ("other_sizes", number(shadow.other_sizes)),
+        ("normal_hits", number(normal_hits)),
+        ("shadow_hits", number(shadow_hits)),
+        ("normal_us", times(&shadow.normal)),
+        ("shadow_us", times(&shadow.shadow)),
+    ])
+    .value
 }
 
 /// Pairs of the end of a bucket in microseconds, and how many replies took less than that and no less than the one before.

@@ -94,7 +94,7 @@ pub trait Compile: Sized {
     fn add_variable(&mut self, variable: RuntimeVariable) -> Result<(), String>;
 
     /// Counts of a shadow that is compared, if shadows are, and there is room for more.
-    fn add_shadow_counts(&mut self, json: &Json) -> Option<Arc<ShadowCounts>>;
+    fn add_shadow_counts(&mut self, json: &Json, name: Option<&str>) -> Option<Arc<ShadowCounts>>;
 
     /// The log of this name for deletes that fail, if there are logs, and there is room for more.
     fn add_log(&mut self, name: &str) -> Option<LogId>;

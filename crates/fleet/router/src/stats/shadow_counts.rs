@@ -2,6 +2,7 @@
 //!
 //! The memory of a shadow is fixed (8 KB). All workers count in the same cells: only a sample of requests is compared.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,7 +14,7 @@ use crate::message::outcome::{OUTCOMES, Outcome};
 
 /// What one shadow's replies were, compared with the normal ones.
 pub struct ShadowCounts {
-    /// Where the configuration has it.
+    /// What the configuration calls it, or where it has it.
     name: String,
     /// By outcome of the normal reply, then of the shadow's.
     outcomes: Box<[AtomicU64]>,
@@ -40,7 +41,7 @@ pub(crate) struct ReplyDigest {
 }
 
 impl ShadowCounts {
-    /// Nothing has been compared yet. `name` says where the configuration has the shadow.
+    /// Nothing has been compared yet. `name` is what the configuration calls the shadow, or says where it has it.
     pub fn new(name: String) -> ShadowCounts {
         let cells = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         ShadowCounts {
@@ -111,7 +112,7 @@ impl LatencyCells {
 /// What has been found about one shadow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShadowComparison {
-    /// Where the configuration has it.
+    /// What the configuration calls it, or where it has it.
     pub name: String,
     /// How often each pair of outcomes has come, the normal one first. Only those that have.
     pub outcomes: Vec<(Outcome, Outcome, u64)>,
@@ -168,8 +169,13 @@ impl ShadowComparison {
 
     /// Those of them that had another outcome, or another value.
     pub fn differed(&self) -> u64 {
+        self.other_outcomes() + self.other_values + self.other_sizes
+    }
+
+    /// Those of them that had another outcome.
+    pub(crate) fn other_outcomes(&self) -> u64 {
         let outcomes = self.outcomes.iter().filter(|(normal, other, _)| normal != other);
-        outcomes.map(|(.., count)| count).sum::<u64>() + self.other_values + self.other_sizes
+        outcomes.map(|(.., count)| count).sum()
     }
 
     /// Requests that found or changed what they were for, at the normal servers and at the shadow's.
@@ -181,7 +187,26 @@ impl ShadowComparison {
     }
 }
 
+/// Shadows with series and figures of their own: each has 40 series. More are compared, and only the report has them.
+const SHOWN_MAX: usize = 50;
+
 impl ShadowReport {
+    /// Shadows with names that are there once: a line of a configuration may have several.
+    pub(crate) fn named(&self) -> Vec<(String, &ShadowComparison)> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let name = |shadow: &ShadowComparison, nth: usize| match nth {
+            1 => shadow.name.clone(),
+            nth => format!("{} ({nth})", shadow.name),
+        };
+        let mut named = Vec::new();
+        for shadow in self.shadows.iter().take(SHOWN_MAX) {
+            let nth = seen.entry(&shadow.name).or_default();
+            *nth += 1;
+            named.push((name(shadow, *nth), shadow));
+        }
+        named
+    }
+
     /// As JSON, with a line end.
     pub fn to_json(&self) -> String {
         let mut text = String::from("{\"shadows\":[");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fleet::figures::shadow::{ShadowTally, time_bucket};
 use fleet::figures::{POOL_NAME_LEN_MAX, PoolTally, RouterPageTally};
 use serde::Deserialize;
 
@@ -43,10 +44,58 @@ struct PoolCounts {
     timeouts: u64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct ShadowObject {
     compared: u64,
     differed: u64,
+    /// Configurations that were loaded. A router of an older version does not say it, nor what each shadow is.
+    loads: Option<u64>,
+    #[serde(default)]
+    by_name: BTreeMap<String, ShadowCountsObject>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ShadowCountsObject {
+    compared: u64,
+    other_outcomes: u64,
+    other_values: u64,
+    other_sizes: u64,
+    normal_hits: u64,
+    shadow_hits: u64,
+    normal_us: Vec<(u64, u64)>,
+    shadow_us: Vec<(u64, u64)>,
+}
+
+impl ShadowObject {
+    fn tallies(&self) -> BTreeMap<String, ShadowTally> {
+        let Some(loads) = self.loads else { return BTreeMap::new() };
+        self.by_name.iter().map(|(name, counts)| (name.clone(), counts.tally(loads))).collect()
+    }
+}
+
+impl ShadowCountsObject {
+    fn tally(&self, loads: u64) -> ShadowTally {
+        let mut times: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
+        // The end of a range is the first time that is not in it.
+        let bucket = |end_us: u64| time_bucket(end_us.saturating_sub(1));
+        for (end_us, count) in &self.normal_us {
+            let cell = times.entry(bucket(*end_us)).or_default();
+            cell.0 = cell.0.saturating_add(*count);
+        }
+        for (end_us, count) in &self.shadow_us {
+            let cell = times.entry(bucket(*end_us)).or_default();
+            cell.1 = cell.1.saturating_add(*count);
+        }
+        ShadowTally {
+            loads,
+            compared: self.compared,
+            other_outcomes: self.other_outcomes,
+            other_values: self.other_values,
+            other_sizes: self.other_sizes,
+            hits: [self.normal_hits, self.shadow_hits],
+            times: times.into_iter().map(|(bucket, (normal, shadow))| (bucket, normal, shadow)).collect(),
+        }
+    }
 }
 
 impl WatchedPage for RouterPage {
@@ -79,7 +128,8 @@ impl WatchedPage for RouterPage {
             clients: route.clients,
             reply_p99_us: since.and_then(|since| route.latency.p99_since(&since.route.latency)),
             cpu_ms: route.cpu_us.map(|us| us / 1000),
-            shadows: route.shadows.map(|shadows| (shadows.compared, shadows.differed)),
+            shadows: route.shadows.as_ref().map(|shadows| (shadows.compared, shadows.differed)),
+            compared: route.shadows.as_ref().map(ShadowObject::tallies).unwrap_or_default(),
             pools: pools.map(|(name, counts)| (name.clone(), pool(counts))).collect(),
         }
     }

@@ -62,6 +62,23 @@ fn a_routers_page_has_its_pools() {
 }
 
 #[test]
+fn a_routers_page_has_its_shadows() {
+    let page = |loads: serde_json::Value| {
+        let new = serde_json::json!({"compared": 10, "other_outcomes": 1, "other_values": 2, "other_sizes": 3,
+            "normal_hits": 9, "shadow_hits": 8, "normal_us": [[104, 6], [112, 3], [1024, 1]], "shadow_us": [[208, 10]]});
+        let page = serde_json::json!({"uptime_us": 5, "route": {"shadows":
+            {"compared": 10, "differed": 6, "loads": loads, "by_name": {"web->new": new}}}});
+        RouterPage::parse(page.to_string().as_bytes()).expect("a page").tally(None, 1).compared
+    };
+    let found = &page(serde_json::json!(4))["web->new"];
+    assert_eq!((found.loads, found.compared, found.other_outcomes), (4, 10, 1));
+    assert_eq!((found.other_values, found.other_sizes, found.hits), (2, 3, [9, 8]));
+    let bucket = fleet::figures::shadow::time_bucket;
+    assert_eq!(found.times, [(bucket(100), 9, 0), (bucket(200), 0, 10), (bucket(1000), 1, 0)]);
+    assert!(page(serde_json::Value::Null).is_empty(), "a router that does not say when its counts began");
+}
+
+#[test]
 fn what_is_no_page_is_refused() {
     let nested = "[".repeat(100_000);
     for other in

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use admin::api::ApiReply;
 use fleet::HostId;
+use fleet::figures::shadow::GateState;
 use fleet::waves::{
     ChangeError, ChangeEvent, ChangeNumber, ChangePlan, ChangeState, FleetChange, HostsAlike, SignalSource,
     WaveSettings,
@@ -91,6 +92,7 @@ impl Controller {
     pub(crate) fn advance_changes(&mut self) {
         let (view, agents, health) = (self.register.view(), &self.agents, &self.health);
         self.tuning.changes.sweep(|| HostsNow::new(view, agents, health), self.now);
+        self.judge_gates();
         if !self.tuning.changes.act(self.now) || self.register.away().is_some() {
             return;
         }
@@ -104,6 +106,18 @@ impl Controller {
             {
                 self.log.add(format!("change {number} waits for the register: {}", in_full(&error)));
                 self.tuning.changes.act_after(Now::at_ms(self.now.ms() + RETRY_MS));
+            }
+        }
+    }
+
+    /// Tells changes what their gates say now.
+    fn judge_gates(&mut self) {
+        let gated = self.tuning.changes.iter().filter(|(_, open)| open.hears_most());
+        let gated =
+            gated.filter_map(|(number, open)| Some((number, self.figures_source().gate_state(open.gate()?))));
+        for (number, state) in gated.collect::<Vec<_>>() {
+            if let Some(open) = self.tuning.changes.get_mut(number) {
+                open.hear_gate(&state, self.now);
             }
         }
     }
@@ -211,6 +225,14 @@ impl Controller {
         if drafted.digest.as_str() != shown {
             return self.differs(shown, &drafted);
         }
+        match &drafted.gate {
+            Some((_, GateState::NotYet(why))) => {
+                let hint = "`control shadow gate GATE --wait SECONDS` waits for it";
+                return refusal(409, &format!("the gate is not fulfilled yet: {why}\n  hint: {hint}"));
+            }
+            Some((_, GateState::Missed(why))) => return refusal(422, &format!("the gate is missed: {why}")),
+            Some((_, GateState::Fulfilled(_))) | None => {}
+        }
         let list = self.register.view().changes();
         let open = list.open().count();
         if open >= CHANGES_OPEN_MAX {
@@ -239,7 +261,8 @@ impl Controller {
                 &format!("{error}\n  hint: `control status` names them, and `control thaw` ends a freeze"),
             );
         }
-        self.write_new(ChangeRecord { plan, act: drafted.act, objective: drafted.objective }, by)
+        let DraftedChange { act, objective, gate, .. } = drafted;
+        self.write_new(ChangeRecord { plan, act, objective, gate: gate.map(|(gate, _)| gate) }, by)
     }
 
     fn write_new(&mut self, record: ChangeRecord, (who, why): (&str, &str)) -> ApiReply {
@@ -310,7 +333,8 @@ impl Controller {
         let settings = settings_of(&policy, &wanted.terms.settings).map_err(|error| refusal(422, &error))?;
         let places = self.host_places();
         let asked = self.answers_of(open, &places);
-        change_draft(&asked, &self.agents, (wish, settings), &wanted.terms)
+        let gate = wanted.terms.gate.as_ref().map(|gate| self.figures_source().gate_state(gate));
+        change_draft(&asked, &self.agents, (wish, settings), (&wanted.terms, gate))
             .map_err(|error| refusal(422, &error))
     }
 

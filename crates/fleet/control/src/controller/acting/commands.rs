@@ -254,7 +254,8 @@ impl Controller {
         carry_out: bool,
     ) -> ApiReply {
         let planned = self.planner().leaving(members, remove, hosts).and_then(|leaving| {
-            let steps = self.planner().member_steps(members, &leaving)?;
+            let mut steps = self.planner().member_steps(members, &leaving)?;
+            steps.extend(self.planner().agent_steps(members));
             Ok((leaving, steps))
         });
         let (leaving, mut steps) = match planned {

@@ -16,7 +16,7 @@ use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
 use crate::controller::slots::resizes::resize_json;
 use crate::controller::{Controller, answers};
-use crate::service::questions::FiguresQuestion;
+use crate::service::questions::{FiguresQuestion, ShadowsQuestion};
 use crate::service::turn::{ProcessReport, TextReport};
 
 /// Routers that are named because they are behind.
@@ -57,9 +57,18 @@ impl Controller {
 
     /// Figures of members, and service levels.
     pub(crate) fn figures_document(&self, question: &FiguresQuestion) -> ApiReply {
+        answers::figures::figures(&self.figures_source(), question)
+    }
+
+    /// What routers have found about shadows.
+    pub(crate) fn shadows_document(&self, question: &ShadowsQuestion) -> ApiReply {
+        answers::shadows::shadows(&self.figures_source(), question)
+    }
+
+    /// Where figures come from, at this moment.
+    pub(crate) fn figures_source(&self) -> FiguresSource<'_> {
         let (agents, now, unix_s) = (&self.agents, self.now, self.unix_s);
-        let source = FiguresSource { view: self.register.view(), agents, now, unix_s };
-        answers::figures::figures(&source, question)
+        FiguresSource { view: self.register.view(), agents, now, unix_s }
     }
 
     /// What is in force, and what is not as it should be.

@@ -71,6 +71,10 @@ pub(crate) fn shown_document(
         if let Some(objective) = &drafted.objective {
             writeln!(text, "it halts when this is missed three times in a row: {objective}")?;
         }
+        if let Some((gate, state)) = &drafted.gate {
+            writeln!(text, "it begins when {gate} is fulfilled, and halts when that is missed")?;
+            writeln!(text, "  {}: {}", state.word(), state.text())?;
+        }
         write_left(&mut text, &left)?;
         refused.map_or(Ok(()), |why| writeln!(text, "it cannot be carried out like this: {why}"))
     })();
@@ -79,6 +83,7 @@ pub(crate) fn shown_document(
     let json = json!({
         "plan": digest, "digest": drafted.digest, "refused": refused, "what": plan.what, "hosts": plan.hosts.len(), "outline": outline,
         "settings": settings, "promised": plan.promised, "objective": drafted.objective,
+        "gate": drafted.gate.as_ref().map(|(gate, state)| json!({"gate": gate, "state": state.word(), "why": state.text()})),
         "left_out": drafted.left.iter().map(|(host, why)| json!({"host": host, "why": why})).collect::<Vec<_>>(),
     });
     document(text, json)

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use admin::api::ApiReply;
-use fleet::{ClusterName, FleetContent, Generation, GenerationNumber, SlotRecord, ViewName, texts};
+use fleet::{
+    ClusterName, FleetContent, Generation, GenerationNumber, SlotRecord, ViewName, shadow_step, texts,
+};
 use router::Operation;
 use serde_json::json;
 use stdx::words::counted;
@@ -147,6 +149,8 @@ pub(crate) fn differences(old: &FleetContent, new: &FleetContent) -> Vec<String>
         if (&before.gutter, &before.warm_up) != (&cluster.gutter, &cluster.warm_up) {
             steps.push(format!("cluster {name}: another gutter or warm-up"));
         }
+        let shadow = shadow_step(before.shadow.as_ref(), cluster.shadow.as_ref());
+        steps.extend(shadow.map(|step| format!("cluster {name}: {step}")));
         for (before, after) in before.slots.iter().zip(&cluster.slots) {
             steps.extend(drain_step(name, before, after));
             if before.member != after.member {

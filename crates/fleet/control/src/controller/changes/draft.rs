@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fleet::HostId;
+use fleet::figures::shadow::{GateState, ShadowGate};
 use fleet::tuning::AnswerDigest;
 use fleet::waves::{ChangeDraft, HostsAlike, PlannedHost};
 
@@ -17,6 +18,8 @@ pub(crate) struct DraftedChange {
     pub(crate) draft: ChangeDraft,
     pub(crate) act: ChangeAct,
     pub(crate) objective: Option<String>,
+    /// What has to be so before it begins, and what that says now.
+    pub(crate) gate: Option<(ShadowGate, GateState)>,
     /// Hosts of the scope that are not part of it, and why.
     pub(crate) left: Vec<(HostId, String)>,
     /// Changes with anything that was shown.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::figures::FigureBook;
+use fleet::figures::shadow::{GateState, ShadowGate};
 use fleet::waves::{
     ChangeEvent, ChangePlan, ChangeProgress, ChangeState, FleetChange, HostWord, ObjectiveCount, SignalSource,
 };
@@ -20,6 +21,9 @@ pub(crate) struct OpenChange {
     act: ChangeAct,
     objective: Option<String>,
     missed: ObjectiveCount,
+    gate: Option<ShadowGate>,
+    /// What the gate has missed, and the change was told of.
+    is_gate_missed: bool,
     change: FleetChange,
     /// Of its progress in the register.
     revision: Revision,
@@ -49,7 +53,7 @@ impl OpenChange {
         (progress, revision): (ChangeProgress, Revision),
         now: Now,
     ) -> OpenChange {
-        let ChangeRecord { plan, act, objective } = record;
+        let ChangeRecord { plan, act, objective, gate } = record;
         let clusters = plan.hosts.iter().flat_map(|host| host.clusters.iter().cloned()).collect();
         let zones = plan.hosts.iter().map(|host| host.zone.clone()).collect();
         let change = FleetChange::resume(plan, progress, now);
@@ -60,6 +64,8 @@ impl OpenChange {
             hears_most: false,
             had_frozen: false,
             missed: ObjectiveCount::default(),
+            gate,
+            is_gate_missed: false,
             act,
             objective,
             change,
@@ -87,6 +93,23 @@ impl OpenChange {
     /// What halts it besides.
     pub(crate) fn objective(&self) -> Option<&str> {
         self.objective.as_deref()
+    }
+
+    /// What had to be so before it began, and halts it if it is so no more.
+    pub(crate) fn gate(&self) -> Option<&ShadowGate> {
+        self.gate.as_ref()
+    }
+
+    /// Takes what its gate says. A gate that is missed halts the change once: a person who resumes it has seen that. Samples that are too
+    /// few now were enough when it began.
+    pub(crate) fn hear_gate(&mut self, state: &GateState, now: Now) {
+        let is_missed = matches!(state, GateState::Missed(_));
+        let is_new = is_missed && !std::mem::replace(&mut self.is_gate_missed, is_missed);
+        if is_new && matches!(self.change.state(), ChangeState::Going { .. }) {
+            let reason = format!("the gate is missed: {}", state.text());
+            self.on(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
+        }
+        self.is_gate_missed = is_missed;
     }
 
     /// Of its progress in the register.

@@ -3,7 +3,7 @@
 //! Nothing of it is decided by and nothing is in the register: a controller that is started again begins without.
 
 use fleet::figures::{FigureBook, HeardTurn};
-use fleet::{MemberId, RouterId};
+use fleet::{GenerationNumber, MemberId, RouterId};
 use stdx::clock::Now;
 
 use crate::controller::register_mirror::FleetView;
@@ -18,12 +18,18 @@ pub(crate) struct MemberFigures {
     book: FigureBook,
     /// When it is looked next for what can be forgotten.
     forget_at_ms: u64,
+    /// The generation whose shadows are counted.
+    followed: Option<GenerationNumber>,
 }
 
 impl MemberFigures {
     /// Takes the figures of a turn, of this agent. Of a server, only its own host's agent is believed.
     pub(crate) fn hear(&mut self, figures: TurnFigures, report: &TurnReport, view: &FleetView, now: Now) {
         let heard = HeardTurn { boot: report.boot, now };
+        if self.followed != view.target() {
+            self.followed = view.target();
+            self.book.follow_shadows(&view.content());
+        }
         for (member, tally) in figures.members {
             let is_own = view.inventory().get(&member).is_some_and(|known| known.host == report.host);
             if is_own {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::HostId;
+use fleet::figures::shadow::GateState;
 use fleet::tuning::{AnswerDigest, HostAnswer, HostPlace};
 use fleet::waves::{ChangeDraft, ChangeNumber, ChangePlan, HostRole, HostsAlike, PlannedHost, WaveSettings};
 use serde_json::{Map, Value};
@@ -43,7 +44,7 @@ pub(crate) fn change_draft(
     asked: &AskedHosts<'_>,
     agents: &Agents,
     (wish, mut settings): (&PlanWish, WaveSettings),
-    terms: &ChangeTerms,
+    (terms, gate): (&ChangeTerms, Option<GateState>),
 ) -> Result<DraftedChange, String> {
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
     if wish.act_kind() == ActKind::Upgrade {
@@ -79,8 +80,10 @@ pub(crate) fn change_draft(
     };
     let act = ChangeAct { wish: wish.clone(), own };
     let objective = terms.objective.clone();
-    let text = serde_json::to_vec(&(&draft, &act, &objective)).expect("it has names, texts and numbers");
-    Ok(DraftedChange { draft, act, objective, left, digest: answer_digest(&text) })
+    let text = serde_json::to_vec(&(&draft, &act, &objective, &terms.gate))
+        .expect("it has names, texts and numbers");
+    let gate = terms.gate.clone().zip(gate);
+    Ok(DraftedChange { draft, act, objective, gate, left, digest: answer_digest(&text) })
 }
 
 /// The host as it is planned, and what it would do; otherwise why it is left out.

@@ -75,12 +75,11 @@ impl Planner<'_> {
             if old.get(id).is_none() {
                 return Err(refusal(404, &format!("there is no member {id}")));
             }
-            if self.has_slot(id) || members.iter().any(|member| member.id == *id) {
-                let error = format!("{id} has a slot, or shall both stay and leave");
-                return Err(refusal(
-                    422,
-                    &format!("{error}\n  hint: `control replace` gives its slot to another member"),
-                ));
+            if members.iter().any(|member| member.id == *id) {
+                return Err(refusal(422, &format!("{id} shall both stay and leave")));
+            }
+            if let Some(why) = self.slot_words(id) {
+                return Err(refusal(422, &why));
             }
             steps.push(format!("{id} leaves"));
         }
@@ -95,7 +94,61 @@ impl Planner<'_> {
         }
     }
 
+    /// Why a member cannot leave the fleet: it has a slot, and what gives that to another one.
+    fn slot_words(&self, id: &MemberId) -> Option<String> {
+        let (cluster, slot) = self.facts.view().slot_of(id)?;
+        let place = format!("slot {} of {}", slot.id, cluster.name);
+        if slot.drain.is_some() {
+            let hint = "`control status` says when the drain has ended";
+            return Some(format!("{id} takes part in the drain of {place}\n  hint: {hint}"));
+        }
+        let hint = format!(
+            "`control drain {id} --apply --why TEXT` gives it to another member while {id} lives, `control replace` if it does not"
+        );
+        Some(format!("{id} has {place}\n  hint: {hint}"))
+    }
+
+    /// What is not there yet for members that join, in words: their agents empty them, and without that none gets a slot.
+    pub(crate) fn agent_steps(&self, members: &[FleetMember]) -> Vec<String> {
+        let (mut silent, mut unknown) = (BTreeSet::new(), Vec::new());
+        let joins = |member: &&FleetMember| self.facts.view().inventory().get(&member.id).is_none();
+        for member in members.iter().filter(joins) {
+            match self.facts.agents().get(&member.host).filter(|agent| !agent.is_silent()) {
+                None => {
+                    silent.insert(member.host.as_str());
+                }
+                Some(agent) if agent.report().members.iter().all(|told| told.member != member.id) => {
+                    unknown.push(member.id.as_str());
+                }
+                Some(_) => {}
+            }
+        }
+        let no_slot = "get no slot until it is";
+        let line =
+            |names: &[&str], rest: &str| (!names.is_empty()).then(|| format!("{}: {rest}", first_of(names)));
+        let silent: Vec<&str> = silent.into_iter().collect();
+        [
+            line(&silent, &format!("the agent is not heard; members of the host {no_slot}")),
+            line(
+                &unknown,
+                "the agent of its host is heard and does not name it yet; it gets no slot until it does",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     fn has_slot(&self, id: &MemberId) -> bool {
         self.facts.view().slot_of(id).is_some()
+    }
+}
+
+/// A few names, and how many more there are.
+fn first_of(names: &[&str]) -> String {
+    const NAMED_MAX: usize = 5;
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..NAMED_MAX].join(", ")),
     }
 }

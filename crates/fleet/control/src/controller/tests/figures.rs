@@ -5,6 +5,8 @@ use fleet::figures::{MemberTally, PoolTally, RouterPageTally, RouterTally};
 use super::*;
 use crate::service::questions::QuestionFault;
 
+mod shadows;
+
 /// What a server counts that has answered so many requests until this second.
 fn tally(at_s: u64, requests: u64) -> MemberTally {
     let (hits, misses) = (Some(requests * 9 / 10), Some(requests / 10));

@@ -43,7 +43,13 @@ fn policy(prng: &mut Prng) -> (FleetPolicy, bool) {
     for other in ["spares", "copy"] {
         let _ = writeln!(text, "[[cluster]]\nname = \"{other}\"\nslots = {}", 1 + prng.below(3));
     }
-    let route = if has_gutter || has_warm_up { "web" } else { "PoolRoute|web" };
+    let has_shadow = prng.below(2) > 0;
+    if has_shadow {
+        let (end, share) = (0.1 + 0.9 * prng.unit(), 0.1 + 0.9 * prng.unit());
+        text += &format!("[[cluster]]\nname = \"new\"\nslots = {}\n", 1 + prng.below(3));
+        text += &format!("[[shadow]]\nfrom = \"web\"\nto = \"new\"\nkeys = [0, {end}]\nshare = {share}\n");
+    }
+    let route = if has_gutter || has_warm_up || has_shadow { "web" } else { "PoolRoute|web" };
     let _ = writeln!(text, "[[view]]\nname = \"main\"\nroutes = '{{\"route\": \"{route}\"}}'");
     (FleetPolicy::parse(&text).expect("a policy"), has_warm_up)
 }
@@ -138,6 +144,48 @@ fn keys_of_warm_slots_go_where_their_pool_sends_them_and_those_of_cold_ones_are_
 {
     let cold: usize = (0..POLICIES).map(check).sum();
     assert!(cold > 500, "{cold} keys of cold slots of {}", POLICIES as usize * KEYS);
+}
+
+#[test]
+fn a_shadow_moves_no_key_of_a_cluster_that_is_resized_or_drained() {
+    use fleet::drain::DrainPhase;
+    let policy = |slots: usize, shadow: &str| {
+        let text = format!(
+            "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = {slots}\n[[cluster]]\nname = \"new\"\nslots = 2\n{shadow}\
+             [[view]]\nname = \"main\"\nroutes = '{{\"route\": \"web\"}}'\n"
+        );
+        FleetPolicy::parse(
+            &text.replace("\"web\"}", if shadow.is_empty() { "\"PoolRoute|web\"}" } else { "\"web\"}" }),
+        )
+        .expect("a policy")
+    };
+    let shadow = "[[shadow]]\nfrom = \"web\"\nto = \"new\"\n";
+    let resized = |shadow: &str, (from, to): (usize, usize), phase: DrainPhase| {
+        let [old, new] = [from, to].map(|slots| {
+            let (inventory, excluded) = (inventory(), fleet::Excluded::new());
+            let (policy, current) = (policy(slots, shadow), FleetContent::default());
+            let input = FleetPlanInput {
+                policy: &policy,
+                inventory: &inventory,
+                current: &current,
+                excluded: &excluded,
+            };
+            plan(&input).expect("a plan").content
+        });
+        routes(&text(&old.with_resize(&new.clusters[0], 60).in_resize_phase(phase)))
+    };
+    for sizes in [(3, 5), (5, 3)] {
+        for phase in [DrainPhase::ReadOld, DrainPhase::ReadNew, DrainPhase::NewOnly] {
+            let (alone, shadowed) = (resized("", sizes, phase), resized(shadow, sizes, phase));
+            for key in 0..300 {
+                let key = format!("key:{key}").into_bytes();
+                for operation in OPERATIONS {
+                    let owners = |routes: &CheckedRoutes| routes.servers_of(operation, &key, 0);
+                    assert_eq!(owners(&shadowed), owners(&alone), "{sizes:?} {phase:?} {operation:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

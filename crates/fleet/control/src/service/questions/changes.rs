@@ -1,6 +1,7 @@
 //! Questions about changes of hosts: one that is to be made, those that are on their way, and what a person wants of one.
 
 use fleet::TuneAskId;
+use fleet::figures::shadow::ShadowGate;
 use fleet::waves::{ChangeNumber, FigureKind, check_objective};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -34,6 +35,8 @@ pub struct ChangeTerms {
     pub accept: Vec<String>,
     /// What halts it besides.
     pub objective: Option<String>,
+    /// What has to be so before it begins, and halts it if it is so no more.
+    pub gate: Option<ShadowGate>,
 }
 
 /// What a person wants of a change.
@@ -59,6 +62,7 @@ pub(super) struct ChangeWantedBody {
     #[serde(default)]
     accept: Vec<String>,
     objective: Option<String>,
+    gate: Option<ShadowGate>,
     plan: Option<String>,
     why: Option<String>,
 }
@@ -72,7 +76,7 @@ pub(super) struct SteerBody {
 }
 
 pub(super) fn wanted(body: ChangeWantedBody) -> Result<ChangeWanted, QuestionFault> {
-    let ChangeWantedBody { id, settings, promised, accept, objective, plan, why } = body;
+    let ChangeWantedBody { id, settings, promised, accept, objective, gate, plan, why } = body;
     if let Some(found) =
         objective.as_ref().map(String::len).filter(|len| !(1..=OBJECTIVE_LEN_MAX).contains(len))
     {
@@ -88,7 +92,7 @@ pub(super) fn wanted(body: ChangeWantedBody) -> Result<ChangeWanted, QuestionFau
         )));
     }
     let confirmed = plan.map(|plan| Ok((plan, reason(why.unwrap_or_default())?))).transpose()?;
-    let terms = ChangeTerms { settings, promised, accept, objective };
+    let terms = ChangeTerms { settings, promised, accept, objective, gate };
     Ok(ChangeWanted { id, terms, confirmed })
 }
 

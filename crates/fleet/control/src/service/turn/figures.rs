@@ -1,5 +1,6 @@
 //! Figures in a turn: understood as far as they are known, bounded, and taken out of it, so that they are kept once.
 
+use fleet::figures::shadow::limit_shadows;
 use fleet::figures::{MemberTally, POOL_NAME_LEN_MAX, POOLS_PER_TALLY_MAX, RouterTally};
 use fleet::{MemberId, RouterId};
 use serde::de::IgnoredAny;
@@ -54,6 +55,7 @@ impl TurnReport {
 /// Leaves out pools that no agent of ours tells.
 pub(super) fn limit(tally: &mut RouterTally) {
     let Some(page) = &mut tally.page else { return };
+    limit_shadows(&mut page.compared);
     page.pools.retain(|name, _| name.len() <= POOL_NAME_LEN_MAX && !name.contains(char::is_control));
     while page.pools.len() > POOLS_PER_TALLY_MAX {
         page.pools.pop_last();

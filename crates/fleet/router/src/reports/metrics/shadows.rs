@@ -1,10 +1,8 @@
 //! Metrics of shadows that are compared (`--compare-shadows`, `--shadow-report`). They begin anew with each configuration.
 
-use std::collections::BTreeMap;
-
 use stdx::exposition::{Exposition, FamilyKind};
 
-use crate::stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowReport};
+use crate::stats::shadow_counts::{LatencyHistogram, ShadowReport};
 
 /// Bounds of the times in microseconds: powers of two from 32 µs to 2 s.
 const BOUNDS_US: [u64; 17] = {
@@ -17,11 +15,8 @@ const BOUNDS_US: [u64; 17] = {
     bounds
 };
 
-/// Shadows with series of their own: each has 40. More are compared, and only the report has them.
-const SHOWN_MAX: usize = 50;
-
 pub(super) fn write(report: &ShadowReport, text: &mut Exposition) {
-    let shadows = named(report);
+    let shadows = report.named();
     if shadows.is_empty() {
         return;
     }
@@ -39,9 +34,11 @@ pub(super) fn write(report: &ShadowReport, text: &mut Exposition) {
         "Compared requests with another outcome, or whose value was another one (value) or had another size (size).",
     );
     for (name, shadow) in &shadows {
-        let outcomes = shadow.outcomes.iter().filter(|(normal, other, _)| normal != other);
-        let outcomes: u64 = outcomes.map(|(.., count)| count).sum();
-        let kinds = [("outcome", outcomes), ("value", shadow.other_values), ("size", shadow.other_sizes)];
+        let kinds = [
+            ("outcome", shadow.other_outcomes()),
+            ("value", shadow.other_values),
+            ("size", shadow.other_sizes),
+        ];
         for (what, count) in kinds {
             differed.sample(&[("shadow", name), ("what", what)], count);
         }
@@ -57,22 +54,6 @@ pub(super) fn write(report: &ShadowReport, text: &mut Exposition) {
             times.histogram(&[("shadow", name), ("side", side)], buckets, sum, count);
         }
     }
-}
-
-/// Shadows with names that are there once: a line of a configuration may have several.
-fn named(report: &ShadowReport) -> Vec<(String, &ShadowComparison)> {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let name = |shadow: &ShadowComparison, nth: usize| match nth {
-        1 => shadow.name.clone(),
-        nth => format!("{} ({nth})", shadow.name),
-    };
-    let mut named = Vec::new();
-    for shadow in report.shadows.iter().take(SHOWN_MAX) {
-        let nth = seen.entry(&shadow.name).or_default();
-        *nth += 1;
-        named.push((name(shadow, *nth), shadow));
-    }
-    named
 }
 
 /// Counts up to each bound in seconds, the sum of all times by the ends of their ranges, and how many there are.
@@ -91,6 +72,7 @@ mod tests {
     use stdx::exposition::read;
 
     use super::*;
+    use crate::stats::shadow_counts::ShadowComparison;
 
     #[test]
     fn what_differs_is_counted_by_kind() {

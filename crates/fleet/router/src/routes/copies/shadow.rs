@@ -135,6 +135,7 @@ const SHADOW: Fields = (
         "key_fraction_range",
         "key_fraction_range_rv",
         "keys_to_shadow",
+        "name",
         "requests_fraction",
         "target",
     ],
@@ -215,8 +216,9 @@ fn target(compiler: &mut impl Compile, json: &Json) -> Result<Target, ConfigErro
     let keys = keys(compiler, &object)?;
     let requests_fraction = object.number("requests_fraction", f64::MIN..=f64::INFINITY)?.unwrap_or(1.0);
     let fraction = object.number("compare_fraction", 0.0..=1.0)?.unwrap_or(COMPARE_FRACTION);
+    let name = object.string("name")?;
     let target = compiler.single(target)?;
-    let counts = if fraction > 0.0 { compiler.add_shadow_counts(json) } else { None };
+    let counts = if fraction > 0.0 { compiler.add_shadow_counts(json, name) } else { None };
     let comparison = counts.map(|counts| (fraction, counts));
     let rule = Arc::new(ShadowRule { keys, requests_fraction, comparison });
     Ok(Target { rule, target, indices })

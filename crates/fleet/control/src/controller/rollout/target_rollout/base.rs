@@ -159,8 +159,13 @@ impl TargetRollout {
 
 /// A phase of a resize, as a drain's: routers that have either text read what is the same, and send deletes to both owners.
 fn is_resize_step(old: &ClusterRecord, new: &ClusterRecord) -> bool {
-    let is_one = old.name == new.name && (&old.gutter, &old.warm_up) == (&new.gutter, &new.warm_up);
+    let is_one = old.name == new.name && has_same_others(old, new);
     is_one && (old.resize.is_some() || new.resize.is_some())
+}
+
+/// The same clusters answer for it, and get copies of its requests.
+fn has_same_others(old: &ClusterRecord, new: &ClusterRecord) -> bool {
+    (&old.gutter, &old.warm_up, &old.shadow) == (&new.gutter, &new.warm_up, &new.shadow)
 }
 
 /// How carefully a generation goes out. Where there was nothing, there is nothing to break.
@@ -173,7 +178,7 @@ pub(crate) fn lane(old: &FleetContent, new: &FleetContent) -> RolloutLane {
         && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
             old.name == new.name
                 && old.pool == new.pool
-                && (&old.gutter, &old.warm_up) == (&new.gutter, &new.warm_up)
+                && has_same_others(old, new)
                 && old.slots.len() == new.slots.len()
                 || is_resize_step(old, new)
         });

@@ -9,6 +9,8 @@ use crate::probe::objective::{ObjectiveAnswer, ObjectiveBoard};
 use crate::service::questions::changes::{ChangeSteer, ChangeTerms, ChangeWanted};
 use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, PlanWish, TuneWhat};
 
+mod gates;
+
 /// Seconds between two turns of an agent.
 const TURN_S: u64 = 15;
 

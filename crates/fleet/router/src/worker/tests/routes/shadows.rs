@@ -4,6 +4,7 @@ use super::config_notes;
 use super::{Conversation, compiled, play};
 use crate::config::CompileOptions;
 use crate::config::json::parse;
+use crate::reports::facts::{ProcessFacts, ReportFacts};
 
 /// A route over server a whose requests server b gets, too.
 fn shadowed(shadow: &str) -> String {
@@ -302,6 +303,26 @@ fn replies_of_a_shadow_are_compared() {
     // Another plan begins anew, and without the flag nothing is compared.
     conversation.play(&format!("b< STORED\nplan {config}"));
     assert!(conversation.shared.plan().shadow_report().shadows.is_empty());
+    conversation.end();
+}
+
+#[test]
+fn a_shadow_has_the_name_that_the_configuration_gives_it() {
+    let config = shadowed(&format!(r#"{ALL}, "compare_fraction": 1, "name": "web->new""#));
+    assert_eq!(config_notes(&config), [""; 0]);
+    let mut conversation = Conversation::new(&config);
+    let options = CompileOptions { compares_shadows: true, ..CompileOptions::default() };
+    conversation.shared.replace(compiled(&config, 2, &conversation.places, &options));
+    conversation.play("> get k\na> get k\nb> get k\nb< END\na<| VALUE k 0 1\\r\\nx\\r\\nEND\\r\\n\n< VALUE k 0 1\n< x\n< END");
+    assert_eq!(conversation.shared.plan().shadow_report().shadows[0].name, "web->new");
+    let (unix_s, process) = (1000, ProcessFacts::default());
+    let facts = ReportFacts { now: conversation.world.now(), unix_s, process };
+    let network = conversation.world.view(conversation.router).counts();
+    let json: String = conversation.shared.statistics_json(&facts, &network).split_whitespace().collect();
+    let part = "\"shadows\":{\"by_name\":{\"web->new\":{\"compared\":1,\"normal_hits\":1,";
+    assert!(json.contains(part) && json.contains("\"other_outcomes\":1,"), "{json}");
+    let wrong = shadowed(&format!(r#"{ALL}, "name": 5"#));
+    assert!(config_notes(&wrong)[0].contains("a shadow is left out: line 1: expected a string"));
     conversation.end();
 }
 
