@@ -40,7 +40,7 @@ enum Job {
     /// Run a controller
     Serve(Box<serve::ServeArguments>),
     /// Let servers join, change or leave the fleet
-    Members(members::MembersArguments),
+    Members(Box<members::MembersArguments>),
     /// Show the fleet: clusters, members, routers, what is on its way and what is frozen
     Status(ReadArguments),
     /// Watch requests, hits, errors and load of all servers and routers, and how many requests of each view and pool were answered well

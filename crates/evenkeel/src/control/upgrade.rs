@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::tune::changes::{self, ChangeTerms};
+use super::tune::changes::{self, TermsArguments};
 use crate::failure::Failure;
 
 /// Arguments of `upgrade`.
@@ -24,7 +24,7 @@ pub(super) struct UpgradeArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=600))]
     wait: u64,
     #[command(flatten)]
-    terms: ChangeTerms,
+    terms: TermsArguments,
 }
 
 /// Shows the upgrade that would be made; with `--apply`, begins it.

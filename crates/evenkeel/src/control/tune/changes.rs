@@ -39,12 +39,12 @@ pub(crate) struct ApplyArguments {
     #[arg(long, value_name = "FIGURE", value_enum)]
     promise: Vec<Figure>,
     #[command(flatten)]
-    terms: ChangeTerms,
+    terms: TermsArguments,
 }
 
 /// On which terms a change is made, whatever it does to hosts.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct ChangeTerms {
+pub(crate) struct TermsArguments {
     /// A kind of hosts that cannot be judged is changed all the same; `all` for each of them
     #[arg(long, value_name = "KIND")]
     accept: Vec<String>,
@@ -138,7 +138,7 @@ pub(super) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
 pub(crate) fn begin(
     (id, wish, wait): (Option<&String>, &Value, u64),
     promised: Vec<String>,
-    terms: &ChangeTerms,
+    terms: &TermsArguments,
 ) -> Result<ExitCode, Failure> {
     let place = &terms.change.place;
     let id = match id {

@@ -176,7 +176,7 @@ mod tests {
         let expected = format!(
             r#"  "web": {{"type":"PoolRoute","pool":"web",{SHADOW}"index_range":[0,2],"key_fraction_range":[0.0,0.25]}}]}}"#
         );
-        assert_eq!(of(&alone), [expected.clone()]);
+        assert_eq!(of(&alone), std::slice::from_ref(&expected));
         let pool = [("hash".to_owned(), json!({"hash_func": "Crc32"}))].into();
         let other = of(&ClusterRecord { pool, ..alone });
         let hash = r#""pool":"web","hash":{"hash_func":"Crc32"},"shadows""#;

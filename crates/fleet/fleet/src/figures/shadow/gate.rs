@@ -216,7 +216,7 @@ fn seconds(text: &str) -> Option<u64> {
 }
 
 fn time(seconds: u64) -> String {
-    if seconds % 60 == 0 { format!("{} min", seconds / 60) } else { format!("{seconds} s") }
+    if seconds.is_multiple_of(60) { format!("{} min", seconds / 60) } else { format!("{seconds} s") }
 }
 
 fn percent(part: f64) -> String {
