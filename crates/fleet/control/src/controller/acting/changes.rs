@@ -422,9 +422,19 @@ impl Controller {
                 let text = format!("change {number} is {}\n", state_words(&state));
                 document(text, json!({"number": number, "state": state.word()}))
             }
-            None => {
-                document(format!("change {number} is over\n"), json!({"number": number, "state": "undone"}))
+            None => self.steered_to_end(number, act),
+        }
+    }
+
+    /// A change that is not open any more: it has come to the end that was wanted, or another controller was faster.
+    fn steered_to_end(&mut self, number: ChangeNumber, act: ChangeSteer) -> ApiReply {
+        self.read();
+        let end = self.register.view().changes().row(number).and_then(|row| row.end.as_ref());
+        match (act, end.map(|end| end.state.as_str())) {
+            (ChangeSteer::Undo, Some(state @ "undone")) | (ChangeSteer::Resume, Some(state @ "done")) => {
+                document(format!("change {number} is {state}\n"), json!({"number": number, "state": state}))
             }
+            _ => self.overtaken(),
         }
     }
 

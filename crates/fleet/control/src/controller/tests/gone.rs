@@ -63,7 +63,7 @@ fn a_host_with_a_slot_stays_and_so_does_what_is_not_there() {
     let mut stage = Stage::running(4);
     stage.agents[0].is_gone = true;
     stage.rounds(27);
-    check_refused(&mut stage, "h1", 422, "m1 has a slot");
+    check_refused(&mut stage, "h1", 422, "m1 has slot s0 of web");
     assert!(is_shown(&mut stage, "m1") && is_shown(&mut stage, "r1"));
     check_refused(&mut stage, "h9", 404, "there is no host h9");
 }
