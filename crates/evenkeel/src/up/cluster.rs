@@ -154,7 +154,18 @@ impl Cluster {
             words.extend([encryption.listener_flags(), encryption.trust_flags()].concat());
         }
         self.add("router".to_owned(), self.router, words, place, router_pid)?;
-        self.wait_until_it_answers(is_asked_to_end)
+        if !self.wait_until_it_answers(is_asked_to_end)? {
+            return Ok(false);
+        }
+        // One that takes longer serves all the same.
+        let watch = Stopwatch::start();
+        while !plane::is_settled(place)? && watch.passed() < START_WITHIN {
+            if is_asked_to_end() {
+                return Ok(false);
+            }
+            pause(LOOK_FOR_START_EVERY);
+        }
+        Ok(true)
     }
 
     fn add(

@@ -252,6 +252,14 @@ fn publish(
     }
 }
 
+/// Whether the router has what it shall read, as the controller has heard, or does not get it: until then nothing is resized or drained.
+pub(super) fn is_settled(place: &Place) -> Result<bool, Failure> {
+    let place = ControlPlace::Unix(socket(place));
+    let client = ControlClient::new(&place, crate::peers::server_tls::unused()?).map_err(Failure::other)?;
+    let status = client.get("/v1/status", ANSWER_WITHIN).map_err(Failure::other)?;
+    Ok(status.json["rollout_state"]["state"].as_str().is_some_and(|state| state != "going"))
+}
+
 /// The policy: one cluster. If a server does not answer, another one of the pool is asked, which follows from the key.
 fn policy(settings: &PlaneSettings<'_>) -> String {
     let slots = settings.slots;

@@ -137,7 +137,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     })?;
     let tuning = TuningDesk::start(&settings.host, settings.tune.clone(), upgrade());
     let tuning = tuning.map_err(AgentError::Thread)?;
-    let agent = Agent {
+    let mut agent = Agent {
         routers,
         servers,
         tuning,
@@ -149,6 +149,8 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         clock,
     };
     pages.start().map_err(AgentError::Thread)?;
+    // Before the first turn: what a host has is a part of what it says.
+    agent.look();
     let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
     spawn("agent").spawn(move || agent.run(&orders)).map_err(AgentError::Thread)?;
     let turns = move || patient.take_turns(&shared, &sender);
@@ -170,8 +172,6 @@ struct Agent {
 
 impl Agent {
     fn run(mut self, orders: &Receiver<HeardOrders>) {
-        // Before the first turn: what a host has is a part of what it says.
-        self.look();
         let mut tries = 0;
         loop {
             let is_waiting = self.routers.iter().any(BesideRouter::is_waiting);

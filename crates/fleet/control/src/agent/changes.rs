@@ -139,11 +139,13 @@ impl ChangeDesk {
     /// Writes what is to be said into a report, and whether a controller waits for it.
     pub(super) fn report(&mut self, report: &mut TurnReport) -> bool {
         let mut state = self.shared.lock();
+        // What it says is the same as while it was at work, and a controller has to be heard after it was done.
+        let is_done_now = state.waiting.iter().any(|waiting| waiting.after.is_none());
         for waiting in &mut state.waiting {
             waiting.after.get_or_insert(report.turn);
         }
         let new = (state.words.clone(), state.aside.clone());
-        let is_news = self.reported != new;
+        let is_news = self.reported != new || is_done_now;
         self.reported = new.clone();
         let (words, aside) = new;
         report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words, aside });
