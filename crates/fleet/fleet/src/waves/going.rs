@@ -13,6 +13,8 @@ use super::types::{ChangeWave, HaltCause};
 
 /// A host in a hundred may fall silent with a change that has reached many: so many do on any day.
 const LOST_PERCENT: usize = 5;
+/// As many may be lost of a small number, also where no host may fail with it: a host that falls silent says nothing about the change.
+const LOST_LEAST: usize = 2;
 
 impl FleetChange {
     /// One decision, if there is one to be made.
@@ -149,7 +151,7 @@ impl FleetChange {
         });
         let (evident, lost): (Vec<_>, Vec<_>) = troubled.partition(|(_, is_evident, _)| *is_evident);
         let most = self.plan.settings.troubled_max;
-        let lost_most = most.max(self.progress.told.len() * LOST_PERCENT / 100);
+        let lost_most = most.max(LOST_LEAST).max(self.progress.told.len() * LOST_PERCENT / 100);
         let too_many =
             [(evident, most), (lost, lost_most)].into_iter().find(|(found, most)| found.len() > *most);
         let (found, _) = too_many?;

@@ -264,6 +264,36 @@ fn hosts_that_cannot_apply_it_are_left_out_and_three_of_them_halt_it() {
     assert!(words.starts_with("3 hosts are in trouble with it; h"), "{words}");
 }
 
+/// What halts a change that no host may fail with, when these canaries say so.
+#[track_caller]
+fn check_nobody_may_fail(lost: usize, failed: usize, expected: &str) {
+    let settings = WaveSettings { troubled_max: 0, ..WaveSettings::default() };
+    let mut play = Play::begin(ChangeDraft { settings, ..draft(200) });
+    play.until(8);
+    let canaries = play.told();
+    for canary in &canaries[..lost] {
+        play.odd.insert(canary.clone());
+        let host = canary.parse().expect("a name");
+        play.change.note(ChangeEvent::Silent { host, since: play.now }, play.now);
+    }
+    for canary in &canaries[8 - failed..] {
+        play.say(canary, HostWord::Failed { attempt: 1, reason: "no space".to_owned() });
+    }
+    play.now = Now { us: play.now.us + 26_000_000 };
+    play.change.on(ChangeEvent::Tick, play.now);
+    while play.write() {}
+    let state = play.change.state();
+    assert_eq!(state.word(), expected, "{state:?}");
+}
+
+#[test]
+fn where_no_host_may_fail_one_may_fall_silent() {
+    check_nobody_may_fail(1, 0, "going");
+    check_nobody_may_fail(2, 0, "going");
+    check_nobody_may_fail(3, 0, "undoing");
+    check_nobody_may_fail(0, 1, "undone");
+}
+
 #[test]
 fn an_undo_goes_back_step_by_step_and_remembers_who_is_away() {
     let mut play = Play::begin(ChangeDraft {
