@@ -292,7 +292,10 @@ impl FleetChange {
         let silences = (0..self.plan.hosts.len()).filter_map(|place| self.hosts.away_at(place));
         let orders = self.progress.told.iter();
         let orders = orders.filter(|(place, told)| !self.is_settled(**place, **told));
-        let orders = orders.map(|(place, _)| after(self.hosts.ordered(*place), settings.confirm_ms));
+        let orders = orders.flat_map(|(place, told)| {
+            let ordered = self.hosts.ordered(*place);
+            [settings.confirm_ms, self.late_ms(*place, *told)].map(|ms| after(ordered, ms))
+        });
         look.chain(silences).chain(orders).filter(|due| *due > self.hosts.now).min()
     }
 
