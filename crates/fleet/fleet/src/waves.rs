@@ -116,11 +116,12 @@ impl FleetChange {
             ChangeEvent::Thawed { host } => place(&host).is_some_and(|place| hosts.freeze(place, false)),
             ChangeEvent::PlanDiffers { host } => place(&host).is_some_and(|place| hosts.differ(place)),
             ChangeEvent::SteppedAside { host, reason } => {
-                place(&host).is_some_and(|place| hosts.step_aside(place, reason))
+                place(&host).is_some_and(|place| hosts.step_aside(place, Some(reason)))
             }
             ChangeEvent::Left { host } => place(&host).is_some_and(|place| hosts.leave(place)),
             ChangeEvent::Signal { from, reason } => {
                 self.ask(Asked::Halt(HaltCause::Signal { from, reason }));
+            ChangeEvent::NotAside { host } => place(&host).is_some_and(|place| hosts.step_aside(place, None)),
                 true
             }
             ChangeEvent::Undo { reason } => {

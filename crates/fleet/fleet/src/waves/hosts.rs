@@ -69,8 +69,9 @@ impl HostTable {
         !std::mem::replace(&mut self.rows[place].plan_differs, true)
     }
 
-    pub(super) fn step_aside(&mut self, place: usize, reason: String) -> bool {
-        self.rows[place].aside.replace(reason).is_none()
+    pub(super) fn step_aside(&mut self, place: usize, reason: Option<String>) -> bool {
+        let is_aside = reason.is_some();
+        std::mem::replace(&mut self.rows[place].aside, reason).is_some() != is_aside
     }
 
     pub(super) fn leave(&mut self, place: usize) -> bool {

@@ -76,6 +76,8 @@ pub enum ChangeEvent {
     /// What keeps the settings in force leaves the host alone, because something else changes them.
     SteppedAside { host: HostId, reason: String },
     /// The host was taken out of the inventory.
+    /// It does not leave the host alone, or does so no more.
+    NotAside { host: HostId },
     Left { host: HostId },
     /// Something outside of the figures speaks against the change.
     Signal { from: SignalSource, reason: String },

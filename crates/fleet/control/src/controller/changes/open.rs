@@ -196,10 +196,13 @@ impl OpenChange {
         self.change.note(event, now);
         let number = self.plan().number;
         let aside = report.changes.iter().flat_map(|changes| &changes.aside);
-        if let Some(aside) = aside.into_iter().find(|aside| aside.change == number) {
-            let (host, reason) = (host.clone(), aside.reason.clone());
-            self.change.note(ChangeEvent::SteppedAside { host, reason }, now);
-        }
+        let aside = aside.into_iter().find(|aside| aside.change == number);
+        // What is heard now decides, so that a controller that has just begun decides the same.
+        let aside = match aside.map(|aside| aside.reason.clone()) {
+            Some(reason) => ChangeEvent::SteppedAside { host: host.clone(), reason },
+            None => ChangeEvent::NotAside { host: host.clone() },
+        };
+        self.change.note(aside, now);
         let after = self.counted.get(host).copied();
         if let Some((at_s, figures)) = host_figures(report, book, after) {
             self.counted.insert(host.clone(), at_s);
