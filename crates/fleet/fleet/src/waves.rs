@@ -236,6 +236,11 @@ impl FleetChange {
         &self.plan
     }
 
+    /// Hosts go back, as the register has it.
+    pub fn goes_back(&self) -> bool {
+        matches!(self.written.stage, ChangeStage::Undoing(_))
+    }
+
     /// Hosts that keep the change, as they have said themselves.
     pub fn changed(&self) -> impl Iterator<Item = &HostId> {
         let told = self.progress.told.iter();

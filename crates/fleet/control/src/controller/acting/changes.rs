@@ -99,9 +99,7 @@ impl Controller {
         let waits_ms = self.peers.waits_ms(self.now);
         for number in self.tuning.changes.numbers() {
             let Some(open) = self.tuning.changes.get(number) else { continue };
-            let is_due = open.waits_since().is_some_and(|since| since.ms() + waits_ms <= self.now.ms());
-            if is_due
-                && open.hears_most()
+            if open.is_due(waits_ms, self.now)
                 && let Err(error) = self.write_unasked(number)
             {
                 self.log.add(format!("change {number} waits for the register: {}", in_full(&error)));

@@ -152,7 +152,10 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         writeln!(text, "begun by {}: {}", row.who, row.why)?;
         write_state(&mut text, &state)?;
         if seen.is_deaf {
-            writeln!(text, "this controller decides nothing of it: it hears half of the hosts or fewer")?;
+            writeln!(
+                text,
+                "this controller decides nothing of it but the way back: it hears fewer than half of the hosts"
+            )?;
         }
         if row.end.is_none() {
             writeln!(

@@ -16,6 +16,13 @@ use crate::decisions::changes::{ChangeAct, ChangeRecord};
 use crate::register::Revision;
 use crate::service::turn::{ChangeOrder, ChangesReport};
 
+/// What a signal of a gate is about.
+const GATE: &str = "gate";
+/// So much longer a controller that hears few hosts leaves a decision to others.
+const DEAF_WAITS_MS: u64 = 60_000;
+/// One in so many hosts without an order says whether a controller hears the fleet.
+const UNTOLD_SHARE: usize = 4;
+
 /// A change on its way.
 pub(crate) struct OpenChange {
     act: ChangeAct,
@@ -37,7 +44,8 @@ pub(crate) struct OpenChange {
     guarded: BTreeSet<String>,
     clusters: BTreeSet<ClusterName>,
     zones: BTreeSet<ZoneName>,
-    /// Most of its hosts are heard here. A controller that is cut off would take them for silent, and halt the change.
+    /// Half of its hosts are heard here, or half of those that it has not touched. A controller that is cut off would take them for
+    /// silent, and halt the change.
     hears_most: bool,
     /// Something was frozen at the last look.
     had_frozen: bool,
@@ -139,9 +147,16 @@ impl OpenChange {
         self.hears_most
     }
 
-    /// Since when a decision waits for the register.
-    pub(crate) fn waits_since(&self) -> Option<Now> {
-        self.waiting.map(|(_, since)| since)
+    /// Something may be decided here. Hosts that go back must not wait until most are heard: those that are not may never be.
+    pub(super) fn may_decide(&self) -> bool {
+        self.hears_most || self.change.goes_back()
+    }
+
+    /// A decision has waited for so long that this controller writes it. One that hears few leaves the way back to another one for
+    /// longer, which knows better whom it has to wait for.
+    pub(crate) fn is_due(&self, waits_ms: u64, now: Now) -> bool {
+        let waits_ms = waits_ms + if self.hears_most { 0 } else { DEAF_WAITS_MS };
+        self.may_decide() && self.waiting.is_some_and(|(_, since)| since.ms() + waits_ms <= now.ms())
     }
 
     /// The register has taken the decision that waits.
@@ -245,13 +260,7 @@ impl OpenChange {
 
     /// Takes what is so of all of its hosts.
     pub(super) fn look(&mut self, hosts: &HostsNow<'_>, now: Now) {
-        let heard = self
-            .plan()
-            .hosts
-            .iter()
-            .filter(|planned| hosts.is_heard(&planned.host) || hosts.has_left(&planned.host))
-            .count();
-        self.hears_most = heard * 2 > self.plan().hosts.len();
+        self.hears_most = self.hears_enough(hosts);
         let mut events = Vec::new();
         // Most of the time nothing is frozen, and thousands of hosts are looked at every second.
         let has_frozen = hosts.has_frozen();
@@ -280,3 +289,19 @@ impl OpenChange {
         events.into_iter().for_each(|event| self.change.note(event, now));
     }
 }
+
+    /// This controller is not cut off. Hosts that have the change may all be silent because of it, which has to halt it: those that it has not
+    /// touched say whether anybody is heard, as long as they are many.
+    fn hears_enough(&self, hosts: &HostsNow<'_>) -> bool {
+        let is_known = |host: &HostId| hosts.is_heard(host) || hosts.has_left(host);
+        let all = &self.plan().hosts;
+        let heard = all.iter().filter(|planned| is_known(&planned.host)).count();
+        if heard * 2 >= all.len() {
+            return true;
+        }
+        let told: BTreeSet<&HostId> = self.change.told().map(|(host, ..)| host).collect();
+        let untold: Vec<&HostId> =
+            all.iter().map(|planned| &planned.host).filter(|host| !told.contains(host)).collect();
+        let heard = untold.iter().filter(|host| is_known(host)).count();
+        untold.len() * UNTOLD_SHARE >= all.len() && heard * 2 >= untold.len()
+    }
