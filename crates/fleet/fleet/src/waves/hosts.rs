@@ -130,13 +130,13 @@ impl HostTable {
         told.is_on && self.is_heard(place) && self.rows[place].word.as_ref().is_some_and(is_said)
     }
 
-    /// It has said last that it keeps this attempt, or has said nothing to this controller.
     /// It has said that it is at work on this attempt, and is heard.
     pub(super) fn is_trying(&self, place: usize, told: ToldHost) -> bool {
         let is_said = |word: &HostWord| *word == HostWord::Trying { attempt: told.attempt };
         told.is_on && self.is_heard(place) && self.rows[place].word.as_ref().is_some_and(is_said)
     }
 
+    /// It has said last that it keeps this attempt, or has said nothing to this controller.
     pub(super) fn may_keep(&self, place: usize, told: ToldHost) -> bool {
         let is_said = |word: &HostWord| *word == HostWord::Changed { attempt: told.attempt };
         self.rows[place].word.as_ref().is_none_or(is_said)
@@ -211,13 +211,13 @@ impl HostTable {
                 Some((true, format!("it could not apply it: {reason}")))
             }
             Some(HostWord::Stuck { reason }) => Some((true, format!("it cannot go back: {reason}"))),
-            _ if told.lapses > 0 => Some((false, "it went back by itself".to_owned())),
             // It was told to go back, because it was at work for too long.
             Some(HostWord::Trying { attempt })
                 if *attempt == told.attempt && !told.is_on && told.lapses > 0 =>
             {
                 Some((false, "it was at work on it and did not come to an end in time".to_owned()))
             }
+            _ if told.lapses > 0 => Some((false, "it went back by itself".to_owned())),
             _ if told.is_on && self.is_away(place) => Some((false, "it is not heard from".to_owned())),
             _ => None,
         }

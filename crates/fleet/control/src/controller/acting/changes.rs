@@ -356,6 +356,7 @@ impl Controller {
                 row,
                 change: open.change(),
                 objective: open.objective(),
+                gate: open.gate().map(|gate| (gate, Some(self.figures_source().gate_state(gate)))),
                 is_deaf: !open.hears_most(),
             });
         }
@@ -364,12 +365,13 @@ impl Controller {
             .change_record(row)
             .and_then(|record| Ok((record, self.register.change_progress(number)?.0)));
         match known {
-            Ok((ChangeRecord { plan, objective, .. }, progress)) => {
+            Ok((ChangeRecord { plan, objective, gate, .. }, progress)) => {
                 let change = FleetChange::resume(plan, progress, self.now);
                 change_document(&ChangeSeen {
                     row,
                     change: &change,
                     objective: objective.as_deref(),
+                    gate: gate.as_ref().map(|gate| (gate, None)),
                     is_deaf: false,
                 })
             }
@@ -398,7 +400,9 @@ impl Controller {
         }
         let reason = why.to_owned();
         let event = match act {
-            ChangeSteer::Halt => ChangeEvent::Signal { from: SignalSource::Person, reason },
+            ChangeSteer::Halt => {
+                ChangeEvent::Signal { from: SignalSource::Person, reason, about: BTreeSet::new() }
+            }
             ChangeSteer::Resume => ChangeEvent::Resume,
             ChangeSteer::Undo => ChangeEvent::Undo { reason },
         };

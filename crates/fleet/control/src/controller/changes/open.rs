@@ -29,8 +29,6 @@ pub(crate) struct OpenChange {
     objective: Option<String>,
     missed: ObjectiveCount,
     gate: Option<ShadowGate>,
-    /// What the gate has missed, and the change was told of.
-    is_gate_missed: bool,
     change: FleetChange,
     /// Of its progress in the register.
     revision: Revision,
@@ -40,7 +38,7 @@ pub(crate) struct OpenChange {
     counted: BTreeMap<HostId, u32>,
     /// Hosts whose agents are heard and say nothing of it, and since when.
     wordless: BTreeMap<HostId, Now>,
-    /// Scopes that the guard has frozen, and that it was told of.
+    /// Scopes that the guard had frozen at the last look.
     guarded: BTreeSet<String>,
     clusters: BTreeSet<ClusterName>,
     zones: BTreeSet<ZoneName>,
@@ -73,7 +71,6 @@ impl OpenChange {
             had_frozen: false,
             missed: ObjectiveCount::default(),
             gate,
-            is_gate_missed: false,
             act,
             objective,
             change,
@@ -108,16 +105,23 @@ impl OpenChange {
         self.gate.as_ref()
     }
 
-    /// Takes what its gate says. A gate that is missed halts the change once: a person who resumes it has seen that. Samples that are too
-    /// few now were enough when it began.
+    /// Takes what its gate says. A gate that is missed halts the change until it is fulfilled again, or a person resumes it, who has seen that.
+    /// Samples that are too few now were enough when it began.
     pub(crate) fn hear_gate(&mut self, state: &GateState, now: Now) {
-        let is_missed = matches!(state, GateState::Missed(_));
-        let is_new = is_missed && !std::mem::replace(&mut self.is_gate_missed, is_missed);
-        if is_new && matches!(self.change.state(), ChangeState::Going { .. }) {
-            let reason = format!("the gate is missed: {}", state.text());
-            self.on(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
+        let about = GATE.to_owned();
+        match state {
+            GateState::Missed(why) if self.halts_by(GATE) => {
+                let (reason, about) = (why.clone(), [about].into());
+                self.on(ChangeEvent::Signal { from: SignalSource::Gate, reason, about }, now);
+            }
+            GateState::Fulfilled(_) => self.change.note(ChangeEvent::SignalOver { about }, now),
+            GateState::Missed(_) | GateState::NotYet(_) => {}
         }
-        self.is_gate_missed = is_missed;
+    }
+
+    /// It goes on, and nobody has said that this halts it no more.
+    fn halts_by(&self, about: &str) -> bool {
+        matches!(self.change.state(), ChangeState::Going { .. }) && !self.change.is_excused(about)
     }
 
     /// Of its progress in the register.
@@ -142,7 +146,7 @@ impl OpenChange {
         self.said != self.change.state().word() && std::mem::replace(&mut self.recorded, version) != version
     }
 
-    /// Most of its hosts are heard here: otherwise nothing is decided here but what a person wants.
+    /// Enough of its hosts are heard here: otherwise nothing is decided here but what a person wants, and the way back.
     pub(crate) fn hears_most(&self) -> bool {
         self.hears_most
     }
@@ -254,7 +258,8 @@ impl OpenChange {
         let is_going = matches!(self.change.state(), ChangeState::Going { .. });
         let missed = self.missed.note(if is_going { outcome } else { Ok(()) });
         if let Some(reason) = missed {
-            self.change.note(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
+            let about = BTreeSet::new();
+            self.change.note(ChangeEvent::Signal { from: SignalSource::Objective, reason, about }, now);
         }
     }
 
@@ -280,15 +285,19 @@ impl OpenChange {
             }
         }
         let guarded: BTreeMap<String, String> = hosts.guarded(&self.clusters, &self.zones).collect();
-        for (scope, reason) in &guarded {
-            if !self.guarded.contains(scope) {
-                events.push(ChangeEvent::Signal { from: SignalSource::Guard, reason: reason.clone() });
-            }
+        let halting: Vec<(&String, &String)> =
+            guarded.iter().filter(|(scope, _)| self.halts_by(scope)).collect();
+        if let Some((_, reason)) = halting.first() {
+            let about = halting.iter().map(|(scope, _)| (*scope).clone()).collect();
+            let reason = (*reason).clone();
+            events.push(ChangeEvent::Signal { from: SignalSource::Guard, reason, about });
         }
+        // One that this controller has not seen frozen may be so all the same: it has begun a moment ago.
+        let over = self.guarded.iter().filter(|scope| !guarded.contains_key(*scope));
+        events.extend(over.map(|scope| ChangeEvent::SignalOver { about: scope.clone() }));
         self.guarded = guarded.into_keys().collect();
         events.into_iter().for_each(|event| self.change.note(event, now));
     }
-}
 
     /// This controller is not cut off. Hosts that have the change may all be silent because of it, which has to halt it: those that it has not
     /// touched say whether anybody is heard, as long as they are many.
@@ -305,3 +314,4 @@ impl OpenChange {
         let heard = untold.iter().filter(|host| is_known(host)).count();
         untold.len() * UNTOLD_SHARE >= all.len() && heard * 2 >= untold.len()
     }
+}
