@@ -5,7 +5,7 @@ use fleet::figures::{RouterPageTally, RouterTally};
 
 use super::*;
 
-const WITH_SHADOW: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[cluster]]\nname = \"new\"\nslots = 1\n\
+pub(super) const WITH_SHADOW: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[cluster]]\nname = \"new\"\nslots = 1\n\
      [[shadow]]\nfrom = \"web\"\nto = \"new\"\n[[view]]\nname = \"main\"\nroutes = '{\"route\": \"web\"}'\n";
 
 /// A round of turns, in which the first router says that it has compared so many requests so far, of which so many differ.
