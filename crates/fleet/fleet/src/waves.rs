@@ -29,7 +29,7 @@ mod trial;
 mod types;
 mod undo;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stdx::clock::Now;
 
@@ -62,6 +62,8 @@ pub struct FleetChange {
     asked: Option<Asked>,
     /// What was asked for and is decided, until the register has it: if another controller was first, it is asked for again.
     deciding: Option<Asked>,
+    /// What signals were about and is over, as it was heard here.
+    over: BTreeSet<String>,
     /// Something has happened since the last decision.
     is_changed: bool,
     /// When it has to look again although nothing happens.
@@ -87,7 +89,8 @@ impl FleetChange {
         let hosts = HostTable::new(plan.hosts.len(), plan.settings.silence_ms, now);
         let (settled_since, asked, deciding, is_changed, due) = (None, None, None, true, None);
         let written = progress.clone();
-        FleetChange { plan, progress, written, hosts, settled_since, asked, deciding, is_changed, due }
+        let over = BTreeSet::new();
+        FleetChange { plan, progress, written, hosts, settled_since, asked, deciding, over, is_changed, due }
     }
 
     /// Takes what happened, and acts on it.
@@ -116,12 +119,18 @@ impl FleetChange {
             ChangeEvent::Thawed { host } => place(&host).is_some_and(|place| hosts.freeze(place, false)),
             ChangeEvent::PlanDiffers { host } => place(&host).is_some_and(|place| hosts.differ(place)),
             ChangeEvent::SteppedAside { host, reason } => {
-                place(&host).is_some_and(|place| hosts.step_aside(place, reason))
+                place(&host).is_some_and(|place| hosts.step_aside(place, Some(reason)))
             }
+            ChangeEvent::NotAside { host } => place(&host).is_some_and(|place| hosts.step_aside(place, None)),
             ChangeEvent::Left { host } => place(&host).is_some_and(|place| hosts.leave(place)),
-            ChangeEvent::Signal { from, reason } => {
-                self.ask(Asked::Halt(HaltCause::Signal { from, reason }));
+            ChangeEvent::Signal { from, reason, about } => {
+                self.over.retain(|over| !about.contains(over));
+                self.ask(Asked::Halt(HaltCause::Signal { from, reason, about }));
                 true
+            }
+            ChangeEvent::SignalOver { about } => {
+                let is_excused = self.progress.excused_signals.contains(&about);
+                self.over.insert(about) && is_excused
             }
             ChangeEvent::Undo { reason } => {
                 self.ask(Asked::Undo(reason));
@@ -195,7 +204,7 @@ impl FleetChange {
             return;
         }
         self.is_changed = false;
-        let is_decided = self.decide_asked() || self.decide();
+        let is_decided = self.decide_asked() || self.forget_over() || self.decide();
         if is_decided {
             self.progress.version += 1;
         }
@@ -210,6 +219,11 @@ impl FleetChange {
         }
     }
 
+    /// A person has seen this of a signal: it halts nothing until it is over.
+    pub fn is_excused(&self, about: &str) -> bool {
+        self.progress.excused_signals.contains(about)
+    }
+
     /// What a host is told; none for a host that has had no order.
     pub fn order(&self, host: &HostId) -> Option<HostOrder> {
         let told = self.written.told.get(&self.plan.place(host)?)?;
@@ -220,6 +234,11 @@ impl FleetChange {
     /// The version of the decision that orders follow from.
     pub fn version(&self) -> u64 {
         self.written.version
+    }
+
+    /// Hosts go back, as the register has it.
+    pub fn goes_back(&self) -> bool {
+        matches!(self.written.stage, ChangeStage::Undoing(_))
     }
 
     /// Hosts that have had an order: the step in which each was told, and the attempt if it shall have the change.
@@ -292,7 +311,10 @@ impl FleetChange {
         let silences = (0..self.plan.hosts.len()).filter_map(|place| self.hosts.away_at(place));
         let orders = self.progress.told.iter();
         let orders = orders.filter(|(place, told)| !self.is_settled(**place, **told));
-        let orders = orders.map(|(place, _)| after(self.hosts.ordered(*place), settings.confirm_ms));
+        let orders = orders.flat_map(|(place, told)| {
+            let ordered = self.hosts.ordered(*place);
+            [settings.confirm_ms, self.late_ms(*place, *told)].map(|ms| after(ordered, ms))
+        });
         look.chain(silences).chain(orders).filter(|due| *due > self.hosts.now).min()
     }
 

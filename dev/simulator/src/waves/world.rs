@@ -1,5 +1,7 @@
 //! The world of changes: 88 hosts with agents, three controllers, a register, and faults. It goes on in seconds.
 
+use std::collections::BTreeSet;
+
 use fleet::waves::{ChangeEvent, ChangePlan, ChangeProgress, HostWord, SignalSource};
 use stdx::prng::{Prng, mix};
 
@@ -160,10 +162,7 @@ impl WaveWorld<'_> {
             WaveFault::ClockJumps { controller } => self.desks[*controller].ahead_s += 300,
             WaveFault::RegisterStops { for_s } => self.register.away_until = now + for_s,
             WaveFault::Signal(from) => {
-                ask(
-                    &mut self.desks,
-                    ChangeEvent::Signal { from: *from, reason: "p99 of the shop".to_owned() },
-                );
+                ask(&mut self.desks, speaking_against(*from));
             }
             WaveFault::PersonUndoes => {
                 ask(&mut self.desks, ChangeEvent::Undo { reason: "it was a mistake".to_owned() });
@@ -198,8 +197,7 @@ impl WaveWorld<'_> {
             self.desks.iter_mut().for_each(|desk| desk.asked.push(event.clone()));
         }
         let signal = self.signal.filter(|(_, until)| now < *until);
-        let signal =
-            signal.map(|(from, _)| ChangeEvent::Signal { from, reason: "p99 of the shop".to_owned() });
+        let signal = signal.map(|(from, _)| speaking_against(from));
         // Each of them is the first one at times.
         for turn in 0..CONTROLLERS {
             let number = (turn + now as usize) % CONTROLLERS;
@@ -255,4 +253,8 @@ fn passed_word(word: HostWord, bugs: &[WaveBug]) -> HostWord {
 /// A host that is on its way: neither as before nor confirmed.
 pub(super) fn is_half(host: &ChangedHost) -> bool {
     matches!(host.has, HasChange::Trying { .. })
+}
+
+fn speaking_against(from: SignalSource) -> ChangeEvent {
+    ChangeEvent::Signal { from, reason: "p99 of the shop".to_owned(), about: BTreeSet::new() }
 }

@@ -145,7 +145,7 @@ impl FleetChanges {
             return false;
         }
         self.act_at = Now::at_ms(now.ms() + ACT_EVERY_MS);
-        let decided = self.open.values_mut().filter(|open| open.hears_most());
+        let decided = self.open.values_mut().filter(|open| open.may_decide());
         decided.for_each(|open| open.on(ChangeEvent::Tick, now));
         true
     }

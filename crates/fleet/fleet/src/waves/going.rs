@@ -7,12 +7,16 @@ use super::figures::{Logs, less};
 use super::hosts::after;
 use super::judge::Judgement;
 use super::pairs::{self, MatchedPair};
-use super::progress::ChangeStage;
+use super::progress::{ChangeStage, ToldHost};
 use super::trial::{KindTrial, TrialOutcome};
 use super::types::{ChangeWave, HaltCause};
 
 /// A host in a hundred may fall silent with a change that has reached many: so many do on any day.
 const LOST_PERCENT: usize = 5;
+/// As many may be lost of a small number, also where no host may fail with it: a host that falls silent says nothing about the change.
+const LOST_LEAST: usize = 2;
+/// A host that says that it is at work gets so many times the time to confirm.
+const WORK_TIMES: u64 = 4;
 
 impl FleetChange {
     /// One decision, if there is one to be made.
@@ -119,12 +123,11 @@ impl FleetChange {
     }
 
     /// Attempts that have come to nothing: the host is as before, and may get another one. A host that lives and says nothing of the attempt in
-    /// time is taken as one that went back, which its journal does.
+    /// time is taken as one that went back, which its journal does; one that says that it is at work gets longer.
     fn forget_failed(&mut self) -> bool {
-        let confirm_ms = self.plan.settings.confirm_ms;
         let (mut failed, mut lapsed) = (Vec::new(), Vec::new());
         for (place, told) in self.progress.told.iter().filter(|(_, told)| told.is_on) {
-            let is_late = after(self.hosts.ordered(*place), confirm_ms) <= self.hosts.now;
+            let is_late = after(self.hosts.ordered(*place), self.late_ms(*place, *told)) <= self.hosts.now;
             let is_silent = self.hosts.away_at(*place).is_some();
             if self.hosts.refuses(*place, *told) {
                 failed.push(*place);
@@ -142,6 +145,12 @@ impl FleetChange {
         is_decided
     }
 
+    /// How long after its order a host is late.
+    pub(super) fn late_ms(&self, place: usize, told: ToldHost) -> u64 {
+        let times = if self.hosts.is_trying(place, told) { WORK_TIMES } else { 1 };
+        self.plan.settings.confirm_ms.saturating_mul(times)
+    }
+
     fn trouble(&self) -> Option<HaltCause> {
         let told = self.progress.told.iter().filter(|(place, _)| !self.progress.excused.contains(place));
         let troubled = told.filter_map(|(place, told)| {
@@ -149,7 +158,7 @@ impl FleetChange {
         });
         let (evident, lost): (Vec<_>, Vec<_>) = troubled.partition(|(_, is_evident, _)| *is_evident);
         let most = self.plan.settings.troubled_max;
-        let lost_most = most.max(self.progress.told.len() * LOST_PERCENT / 100);
+        let lost_most = most.max(LOST_LEAST).max(self.progress.told.len() * LOST_PERCENT / 100);
         let too_many =
             [(evident, most), (lost, lost_most)].into_iter().find(|(found, most)| found.len() > *most);
         let (found, _) = too_many?;

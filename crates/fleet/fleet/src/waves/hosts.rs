@@ -69,8 +69,9 @@ impl HostTable {
         !std::mem::replace(&mut self.rows[place].plan_differs, true)
     }
 
-    pub(super) fn step_aside(&mut self, place: usize, reason: String) -> bool {
-        self.rows[place].aside.replace(reason).is_none()
+    pub(super) fn step_aside(&mut self, place: usize, reason: Option<String>) -> bool {
+        let is_aside = reason.is_some();
+        std::mem::replace(&mut self.rows[place].aside, reason).is_some() != is_aside
     }
 
     pub(super) fn leave(&mut self, place: usize) -> bool {
@@ -126,6 +127,12 @@ impl HostTable {
     /// It has said of this attempt that it keeps it, and is heard.
     pub(super) fn is_changed(&self, place: usize, told: ToldHost) -> bool {
         let is_said = |word: &HostWord| *word == HostWord::Changed { attempt: told.attempt };
+        told.is_on && self.is_heard(place) && self.rows[place].word.as_ref().is_some_and(is_said)
+    }
+
+    /// It has said that it is at work on this attempt, and is heard.
+    pub(super) fn is_trying(&self, place: usize, told: ToldHost) -> bool {
+        let is_said = |word: &HostWord| *word == HostWord::Trying { attempt: told.attempt };
         told.is_on && self.is_heard(place) && self.rows[place].word.as_ref().is_some_and(is_said)
     }
 
@@ -204,6 +211,12 @@ impl HostTable {
                 Some((true, format!("it could not apply it: {reason}")))
             }
             Some(HostWord::Stuck { reason }) => Some((true, format!("it cannot go back: {reason}"))),
+            // It was told to go back, because it was at work for too long.
+            Some(HostWord::Trying { attempt })
+                if *attempt == told.attempt && !told.is_on && told.lapses > 0 =>
+            {
+                Some((false, "it was at work on it and did not come to an end in time".to_owned()))
+            }
             _ if told.lapses > 0 => Some((false, "it went back by itself".to_owned())),
             _ if told.is_on && self.is_away(place) => Some((false, "it is not heard from".to_owned())),
             _ => None,

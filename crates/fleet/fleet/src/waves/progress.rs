@@ -29,6 +29,9 @@ pub struct ChangeProgress {
     pub(super) trials: Vec<KindTrial>,
     /// Hosts whose trouble halts nothing, as a person has said.
     pub(super) excused: BTreeSet<usize>,
+    /// What stands behind signals and halts nothing, as a person has said.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) excused_signals: BTreeSet<String>,
 }
 
 /// Where a change is, without what follows from its hosts.

@@ -264,6 +264,36 @@ fn hosts_that_cannot_apply_it_are_left_out_and_three_of_them_halt_it() {
     assert!(words.starts_with("3 hosts are in trouble with it; h"), "{words}");
 }
 
+/// What halts a change that no host may fail with, when these canaries say so.
+#[track_caller]
+fn check_nobody_may_fail(lost: usize, failed: usize, expected: &str) {
+    let settings = WaveSettings { troubled_max: 0, ..WaveSettings::default() };
+    let mut play = Play::begin(ChangeDraft { settings, ..draft(200) });
+    play.until(8);
+    let canaries = play.told();
+    for canary in &canaries[..lost] {
+        play.odd.insert(canary.clone());
+        let host = canary.parse().expect("a name");
+        play.change.note(ChangeEvent::Silent { host, since: play.now }, play.now);
+    }
+    for canary in &canaries[8 - failed..] {
+        play.say(canary, HostWord::Failed { attempt: 1, reason: "no space".to_owned() });
+    }
+    play.now = Now { us: play.now.us + 26_000_000 };
+    play.change.on(ChangeEvent::Tick, play.now);
+    while play.write() {}
+    let state = play.change.state();
+    assert_eq!(state.word(), expected, "{state:?}");
+}
+
+#[test]
+fn where_no_host_may_fail_one_may_fall_silent() {
+    check_nobody_may_fail(1, 0, "going");
+    check_nobody_may_fail(2, 0, "going");
+    check_nobody_may_fail(3, 0, "undoing");
+    check_nobody_may_fail(0, 1, "undone");
+}
+
 #[test]
 fn an_undo_goes_back_step_by_step_and_remembers_who_is_away() {
     let mut play = Play::begin(ChangeDraft {
@@ -276,7 +306,8 @@ fn an_undo_goes_back_step_by_step_and_remembers_who_is_away() {
     play.odd.insert(away.clone());
     let host: HostId = away.parse().expect("a name");
     play.change.on(ChangeEvent::Silent { host: host.clone(), since: play.now }, play.now);
-    let signal = ChangeEvent::Signal { from: SignalSource::Objective, reason: "p99 is 9 ms".to_owned() };
+    let (from, reason) = (SignalSource::Objective, "p99 is 9 ms".to_owned());
+    let signal = ChangeEvent::Signal { from, reason, about: BTreeSet::new() };
     play.change.on(signal, play.now);
     while play.write() {}
     assert_eq!(play.change.state().word(), "halted");
@@ -378,4 +409,68 @@ fn the_record_of_a_large_fleet_is_small() {
     play.until(5_000);
     let length = serde_json::to_string(&play.change.written).expect("it is JSON").len();
     assert!((50_000..150_000).contains(&length), "{length}");
+}
+
+/// What the register has is read by a controller that has just begun.
+fn hand_over(play: &mut Play) {
+    let text = serde_json::to_string(&play.change.written).expect("it is JSON");
+    let read = serde_json::from_str(&text).expect("it is a record");
+    play.change = FleetChange::resume(play.change.plan().clone(), read, play.now);
+    play.hear();
+}
+
+#[test]
+fn what_a_person_has_seen_halts_no_more_until_it_is_over() {
+    let settings = WaveSettings { on_halt: OnHalt::Keep, ..WaveSettings::default() };
+    let mut play = Play::begin(ChangeDraft { settings, ..draft(200) });
+    play.until(8);
+    let reason = "3 of 9 samples differ".to_owned();
+    let signal = ChangeEvent::Signal { from: SignalSource::Gate, reason, about: ["gate".to_owned()].into() };
+    play.change.on(signal, play.now);
+    while play.write() {}
+    let ChangeState::Halted(cause) = play.change.state() else { panic!("{:?}", play.change.state()) };
+    assert_eq!(cause.to_string(), "the gate is missed: 3 of 9 samples differ");
+    hand_over(&mut play);
+    assert!(!play.change.is_excused("gate"));
+    play.change.on(ChangeEvent::Resume, play.now);
+    while play.write() {}
+    hand_over(&mut play);
+    assert!(play.change.is_excused("gate") && !play.change.is_excused("cluster/web"));
+    play.change.on(ChangeEvent::SignalOver { about: "gate".to_owned() }, play.now);
+    while play.write() {}
+    hand_over(&mut play);
+    assert!(!play.change.is_excused("gate"));
+    assert_eq!(play.change.state().word(), "going");
+}
+
+#[test]
+fn a_host_that_says_that_it_is_at_work_gets_longer_and_is_not_said_to_have_gone_back() {
+    let settings = WaveSettings { troubled_max: 0, ..WaveSettings::default() };
+    let confirm_us = settings.confirm_ms * 1000;
+    let mut play = Play::begin(ChangeDraft { settings, ..draft(200) });
+    play.until(8);
+    let slow = play.told()[..3].to_vec();
+    slow.iter().for_each(|host| play.say(host, HostWord::Trying { attempt: 1 }));
+    let began = play.now.us;
+    play.now = Now { us: began + 2 * confirm_us };
+    play.change.on(ChangeEvent::Tick, play.now);
+    assert!(!play.write() && slow.iter().all(|host| play.told().contains(host)));
+    assert!(play.change.next_call().is_some_and(|next| next.us <= began + 4 * confirm_us));
+    play.now = Now { us: began + 4 * confirm_us };
+    play.change.on(ChangeEvent::Tick, play.now);
+    while play.write() {}
+    let state = play.change.state();
+    let ChangeState::Undoing { cause, .. } = &state else { panic!("{state:?}") };
+    assert!(cause.to_string().ends_with("was at work on it and did not come to an end in time"), "{cause}");
+}
+
+#[test]
+fn a_host_is_aside_as_long_as_it_says_so() {
+    let mut play = Play::begin(draft(200));
+    let host: HostId = "h005".parse().expect("a name");
+    let (reason, aside) = ("tuned changes it".to_owned(), host.clone());
+    play.change.on(ChangeEvent::SteppedAside { host: aside, reason }, play.now);
+    assert_eq!(play.change.left_out().count(), 1);
+    play.change.on(ChangeEvent::NotAside { host }, play.now);
+    assert_eq!(play.change.left_out().count(), 0);
 }

@@ -1,5 +1,6 @@
 //! Words of a fleet-wide change: what hosts say, what they are told, why it halts, and where it is.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,7 @@ pub struct HostOrder {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the variant says what its host, reason and moment are")]
+#[allow(missing_docs, reason = "the variant says what its host, reason, names and moment are")]
 pub enum ChangeEvent {
     /// A host says how it is.
     Said { host: HostId, word: HostWord },
@@ -75,10 +76,15 @@ pub enum ChangeEvent {
     PlanDiffers { host: HostId },
     /// What keeps the settings in force leaves the host alone, because something else changes them.
     SteppedAside { host: HostId, reason: String },
+    /// It does not leave the host alone, or does so no more.
+    NotAside { host: HostId },
     /// The host was taken out of the inventory.
     Left { host: HostId },
     /// Something outside of the figures speaks against the change.
-    Signal { from: SignalSource, reason: String },
+    /// `about` names what stands behind it and may go on to: a person who resumes has seen that, and it halts nothing more until it is over.
+    Signal { from: SignalSource, reason: String, about: BTreeSet<String> },
+    /// What a signal was about is over: it halts again when it comes back.
+    SignalOver { about: String },
     /// A person takes back what was done, or the rest of it.
     Undo { reason: String },
     /// A person lets a halted change go on, with what has halted it.
@@ -93,6 +99,8 @@ pub enum ChangeEvent {
 pub enum SignalSource {
     /// The operator's query or command.
     Objective,
+    /// What had to be so before it began.
+    Gate,
     /// The guard against mass loss.
     Guard,
     /// An alarm.
@@ -147,6 +155,9 @@ pub enum HaltCause {
         from: SignalSource,
         /// In words.
         reason: String,
+        /// What stands behind it, by names: a person who resumes has seen that.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        about: BTreeSet<String>,
     },
 }
 
@@ -168,16 +179,19 @@ impl fmt::Display for HaltCause {
             HaltCause::Troubled { hosts, host, reason } => {
                 write!(formatter, "{hosts} hosts are in trouble with it; {host}: {reason}")
             }
-            HaltCause::Signal { from: SignalSource::Person, reason } => {
+            HaltCause::Signal { from: SignalSource::Person, reason, .. } => {
                 write!(formatter, "by hand: {reason}")
             }
-            HaltCause::Signal { from: SignalSource::Objective, reason } => {
+            HaltCause::Signal { from: SignalSource::Objective, reason, .. } => {
                 write!(formatter, "the objective is missed: {reason}")
             }
-            HaltCause::Signal { from: SignalSource::Guard, reason } => {
+            HaltCause::Signal { from: SignalSource::Gate, reason, .. } => {
+                write!(formatter, "the gate is missed: {reason}")
+            }
+            HaltCause::Signal { from: SignalSource::Guard, reason, .. } => {
                 write!(formatter, "the guard has frozen a scope: {reason}")
             }
-            HaltCause::Signal { from: SignalSource::Alarm, reason } => {
+            HaltCause::Signal { from: SignalSource::Alarm, reason, .. } => {
                 write!(formatter, "an alarm: {reason}")
             }
         }

@@ -10,7 +10,8 @@ use super::{Asked, FleetChange, OnHalt};
 impl FleetChange {
     /// True if what was asked for is a decision.
     pub(super) fn decide_asked(&mut self) -> bool {
-        let by_hand = |reason| HaltCause::Signal { from: SignalSource::Person, reason };
+        let by_hand =
+            |reason| HaltCause::Signal { from: SignalSource::Person, reason, about: BTreeSet::new() };
         let asked = self.asked.take();
         let is_decided = match (asked.clone(), &self.progress.stage) {
             (Some(Asked::Halt(cause)), ChangeStage::Going) => self.halt(cause),
@@ -60,8 +61,15 @@ impl FleetChange {
                 let troubled = told.filter(|(place, told)| self.hosts.trouble(**place, **told).is_some());
                 self.progress.excused.extend(troubled.map(|(place, _)| *place));
             }
-            HaltCause::Signal { .. } => {}
+            HaltCause::Signal { about, .. } => self.progress.excused_signals.extend(about),
         }
+    }
+
+    /// What is over is excused no more.
+    pub(super) fn forget_over(&mut self) -> bool {
+        let before = self.progress.excused_signals.len();
+        self.progress.excused_signals.retain(|about| !self.over.contains(about));
+        self.progress.excused_signals.len() != before
     }
 
     fn begin_undo(&mut self, cause: HaltCause) -> bool {

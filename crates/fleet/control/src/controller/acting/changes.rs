@@ -99,9 +99,7 @@ impl Controller {
         let waits_ms = self.peers.waits_ms(self.now);
         for number in self.tuning.changes.numbers() {
             let Some(open) = self.tuning.changes.get(number) else { continue };
-            let is_due = open.waits_since().is_some_and(|since| since.ms() + waits_ms <= self.now.ms());
-            if is_due
-                && open.hears_most()
+            if open.is_due(waits_ms, self.now)
                 && let Err(error) = self.write_unasked(number)
             {
                 self.log.add(format!("change {number} waits for the register: {}", in_full(&error)));
@@ -358,6 +356,7 @@ impl Controller {
                 row,
                 change: open.change(),
                 objective: open.objective(),
+                gate: open.gate().map(|gate| (gate, Some(self.figures_source().gate_state(gate)))),
                 is_deaf: !open.hears_most(),
             });
         }
@@ -366,12 +365,13 @@ impl Controller {
             .change_record(row)
             .and_then(|record| Ok((record, self.register.change_progress(number)?.0)));
         match known {
-            Ok((ChangeRecord { plan, objective, .. }, progress)) => {
+            Ok((ChangeRecord { plan, objective, gate, .. }, progress)) => {
                 let change = FleetChange::resume(plan, progress, self.now);
                 change_document(&ChangeSeen {
                     row,
                     change: &change,
                     objective: objective.as_deref(),
+                    gate: gate.as_ref().map(|gate| (gate, None)),
                     is_deaf: false,
                 })
             }
@@ -400,7 +400,9 @@ impl Controller {
         }
         let reason = why.to_owned();
         let event = match act {
-            ChangeSteer::Halt => ChangeEvent::Signal { from: SignalSource::Person, reason },
+            ChangeSteer::Halt => {
+                ChangeEvent::Signal { from: SignalSource::Person, reason, about: BTreeSet::new() }
+            }
             ChangeSteer::Resume => ChangeEvent::Resume,
             ChangeSteer::Undo => ChangeEvent::Undo { reason },
         };

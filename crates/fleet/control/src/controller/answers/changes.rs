@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 
 use admin::api::ApiReply;
 use fleet::HostId;
+use fleet::figures::shadow::{GateState, ShadowGate};
 use fleet::waves::{
     ChangePlan, ChangeState, FleetChange, HostsAlike, KindJudged, LeftOut, LookReport, OnHalt, WaitsFor,
 };
@@ -83,7 +84,7 @@ pub(crate) fn shown_document(
     let json = json!({
         "plan": digest, "digest": drafted.digest, "refused": refused, "what": plan.what, "hosts": plan.hosts.len(), "outline": outline,
         "settings": settings, "promised": plan.promised, "objective": drafted.objective,
-        "gate": drafted.gate.as_ref().map(|(gate, state)| json!({"gate": gate, "state": state.word(), "why": state.text()})),
+        "gate": drafted.gate.as_ref().map(|(gate, state)| gate_json(gate, Some(state))),
         "left_out": drafted.left.iter().map(|(host, why)| json!({"host": host, "why": why})).collect::<Vec<_>>(),
     });
     document(text, json)
@@ -94,6 +95,8 @@ pub(crate) struct ChangeSeen<'c> {
     pub(crate) row: &'c ChangeRow,
     pub(crate) change: &'c FleetChange,
     pub(crate) objective: Option<&'c str>,
+    /// What it says now; none of a change that is over.
+    pub(crate) gate: Option<(&'c ShadowGate, Option<GateState>)>,
     /// This controller hears too few of its hosts to decide.
     pub(crate) is_deaf: bool,
 }
@@ -152,7 +155,10 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         writeln!(text, "begun by {}: {}", row.who, row.why)?;
         write_state(&mut text, &state)?;
         if seen.is_deaf {
-            writeln!(text, "this controller decides nothing of it: it hears half of the hosts or fewer")?;
+            writeln!(
+                text,
+                "this controller decides nothing of it but the way back: it hears fewer than half of the hosts"
+            )?;
         }
         if row.end.is_none() {
             writeln!(
@@ -168,6 +174,11 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         }
         if let Some(objective) = seen.objective {
             writeln!(text, "objective: {objective}")?;
+        }
+        match &seen.gate {
+            Some((gate, Some(state))) => writeln!(text, "gate: {gate}, {}: {}", state.word(), state.text())?,
+            Some((gate, None)) => writeln!(text, "gate: {gate}")?,
+            None => {}
         }
         write_left(&mut text, &reasons)
     })();
@@ -186,6 +197,7 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(), "is_deaf": seen.is_deaf,
         "hosts": row.hosts, "counts": row.end.is_none().then(|| counts_json(counts)),
         "looks": change.looks().iter().map(looks).collect::<Vec<_>>(), "objective": seen.objective,
+        "gate": seen.gate.as_ref().map(|(gate, state)| gate_json(gate, state.as_ref())),
         "left_out": left.iter().map(|(host, why)| json!({"host": host, "why": why.to_string()})).collect::<Vec<_>>(),
         "settings": change.plan().settings,
     });
@@ -235,6 +247,10 @@ pub(crate) fn change_brief(change: &FleetChange) -> Value {
         "number": plan.number, "what": plan.what, "state": state.word(), "hosts": plan.hosts.len(),
         "counts": counts_json(ChangeCounts::of(change)),
     })
+}
+
+fn gate_json(gate: &ShadowGate, state: Option<&GateState>) -> Value {
+    json!({"gate": gate, "state": state.map(GateState::word), "why": state.map(GateState::text)})
 }
 
 fn counts_json(counts: ChangeCounts) -> Value {

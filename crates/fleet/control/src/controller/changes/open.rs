@@ -16,14 +16,19 @@ use crate::decisions::changes::{ChangeAct, ChangeRecord};
 use crate::register::Revision;
 use crate::service::turn::{ChangeOrder, ChangesReport};
 
+/// What a signal of a gate is about.
+const GATE: &str = "gate";
+/// So much longer a controller that hears few hosts leaves a decision to others.
+const DEAF_WAITS_MS: u64 = 60_000;
+/// One in so many hosts without an order says whether a controller hears the fleet.
+const UNTOLD_SHARE: usize = 4;
+
 /// A change on its way.
 pub(crate) struct OpenChange {
     act: ChangeAct,
     objective: Option<String>,
     missed: ObjectiveCount,
     gate: Option<ShadowGate>,
-    /// What the gate has missed, and the change was told of.
-    is_gate_missed: bool,
     change: FleetChange,
     /// Of its progress in the register.
     revision: Revision,
@@ -33,11 +38,12 @@ pub(crate) struct OpenChange {
     counted: BTreeMap<HostId, u32>,
     /// Hosts whose agents are heard and say nothing of it, and since when.
     wordless: BTreeMap<HostId, Now>,
-    /// Scopes that the guard has frozen, and that it was told of.
+    /// Scopes that the guard had frozen at the last look.
     guarded: BTreeSet<String>,
     clusters: BTreeSet<ClusterName>,
     zones: BTreeSet<ZoneName>,
-    /// Most of its hosts are heard here. A controller that is cut off would take them for silent, and halt the change.
+    /// Half of its hosts are heard here, or half of those that it has not touched. A controller that is cut off would take them for
+    /// silent, and halt the change.
     hears_most: bool,
     /// Something was frozen at the last look.
     had_frozen: bool,
@@ -65,7 +71,6 @@ impl OpenChange {
             had_frozen: false,
             missed: ObjectiveCount::default(),
             gate,
-            is_gate_missed: false,
             act,
             objective,
             change,
@@ -100,16 +105,23 @@ impl OpenChange {
         self.gate.as_ref()
     }
 
-    /// Takes what its gate says. A gate that is missed halts the change once: a person who resumes it has seen that. Samples that are too
-    /// few now were enough when it began.
+    /// Takes what its gate says. A gate that is missed halts the change until it is fulfilled again, or a person resumes it, who has seen that.
+    /// Samples that are too few now were enough when it began.
     pub(crate) fn hear_gate(&mut self, state: &GateState, now: Now) {
-        let is_missed = matches!(state, GateState::Missed(_));
-        let is_new = is_missed && !std::mem::replace(&mut self.is_gate_missed, is_missed);
-        if is_new && matches!(self.change.state(), ChangeState::Going { .. }) {
-            let reason = format!("the gate is missed: {}", state.text());
-            self.on(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
+        let about = GATE.to_owned();
+        match state {
+            GateState::Missed(why) if self.halts_by(GATE) => {
+                let (reason, about) = (why.clone(), [about].into());
+                self.on(ChangeEvent::Signal { from: SignalSource::Gate, reason, about }, now);
+            }
+            GateState::Fulfilled(_) => self.change.note(ChangeEvent::SignalOver { about }, now),
+            GateState::Missed(_) | GateState::NotYet(_) => {}
         }
-        self.is_gate_missed = is_missed;
+    }
+
+    /// It goes on, and nobody has said that this halts it no more.
+    fn halts_by(&self, about: &str) -> bool {
+        matches!(self.change.state(), ChangeState::Going { .. }) && !self.change.is_excused(about)
     }
 
     /// Of its progress in the register.
@@ -134,14 +146,21 @@ impl OpenChange {
         self.said != self.change.state().word() && std::mem::replace(&mut self.recorded, version) != version
     }
 
-    /// Most of its hosts are heard here: otherwise nothing is decided here but what a person wants.
+    /// Enough of its hosts are heard here: otherwise nothing is decided here but what a person wants, and the way back.
     pub(crate) fn hears_most(&self) -> bool {
         self.hears_most
     }
 
-    /// Since when a decision waits for the register.
-    pub(crate) fn waits_since(&self) -> Option<Now> {
-        self.waiting.map(|(_, since)| since)
+    /// Something may be decided here. Hosts that go back must not wait until most are heard: those that are not may never be.
+    pub(super) fn may_decide(&self) -> bool {
+        self.hears_most || self.change.goes_back()
+    }
+
+    /// A decision has waited for so long that this controller writes it. One that hears few leaves the way back to another one for
+    /// longer, which knows better whom it has to wait for.
+    pub(crate) fn is_due(&self, waits_ms: u64, now: Now) -> bool {
+        let waits_ms = waits_ms + if self.hears_most { 0 } else { DEAF_WAITS_MS };
+        self.may_decide() && self.waiting.is_some_and(|(_, since)| since.ms() + waits_ms <= now.ms())
     }
 
     /// The register has taken the decision that waits.
@@ -196,10 +215,13 @@ impl OpenChange {
         self.change.note(event, now);
         let number = self.plan().number;
         let aside = report.changes.iter().flat_map(|changes| &changes.aside);
-        if let Some(aside) = aside.into_iter().find(|aside| aside.change == number) {
-            let (host, reason) = (host.clone(), aside.reason.clone());
-            self.change.note(ChangeEvent::SteppedAside { host, reason }, now);
-        }
+        let aside = aside.into_iter().find(|aside| aside.change == number);
+        // What is heard now decides, so that a controller that has just begun decides the same.
+        let aside = match aside.map(|aside| aside.reason.clone()) {
+            Some(reason) => ChangeEvent::SteppedAside { host: host.clone(), reason },
+            None => ChangeEvent::NotAside { host: host.clone() },
+        };
+        self.change.note(aside, now);
         let after = self.counted.get(host).copied();
         if let Some((at_s, figures)) = host_figures(report, book, after) {
             self.counted.insert(host.clone(), at_s);
@@ -236,19 +258,14 @@ impl OpenChange {
         let is_going = matches!(self.change.state(), ChangeState::Going { .. });
         let missed = self.missed.note(if is_going { outcome } else { Ok(()) });
         if let Some(reason) = missed {
-            self.change.note(ChangeEvent::Signal { from: SignalSource::Objective, reason }, now);
+            let about = BTreeSet::new();
+            self.change.note(ChangeEvent::Signal { from: SignalSource::Objective, reason, about }, now);
         }
     }
 
     /// Takes what is so of all of its hosts.
     pub(super) fn look(&mut self, hosts: &HostsNow<'_>, now: Now) {
-        let heard = self
-            .plan()
-            .hosts
-            .iter()
-            .filter(|planned| hosts.is_heard(&planned.host) || hosts.has_left(&planned.host))
-            .count();
-        self.hears_most = heard * 2 > self.plan().hosts.len();
+        self.hears_most = self.hears_enough(hosts);
         let mut events = Vec::new();
         // Most of the time nothing is frozen, and thousands of hosts are looked at every second.
         let has_frozen = hosts.has_frozen();
@@ -268,12 +285,33 @@ impl OpenChange {
             }
         }
         let guarded: BTreeMap<String, String> = hosts.guarded(&self.clusters, &self.zones).collect();
-        for (scope, reason) in &guarded {
-            if !self.guarded.contains(scope) {
-                events.push(ChangeEvent::Signal { from: SignalSource::Guard, reason: reason.clone() });
-            }
+        let halting: Vec<(&String, &String)> =
+            guarded.iter().filter(|(scope, _)| self.halts_by(scope)).collect();
+        if let Some((_, reason)) = halting.first() {
+            let about = halting.iter().map(|(scope, _)| (*scope).clone()).collect();
+            let reason = (*reason).clone();
+            events.push(ChangeEvent::Signal { from: SignalSource::Guard, reason, about });
         }
+        // One that this controller has not seen frozen may be so all the same: it has begun a moment ago.
+        let over = self.guarded.iter().filter(|scope| !guarded.contains_key(*scope));
+        events.extend(over.map(|scope| ChangeEvent::SignalOver { about: scope.clone() }));
         self.guarded = guarded.into_keys().collect();
         events.into_iter().for_each(|event| self.change.note(event, now));
+    }
+
+    /// This controller is not cut off. Hosts that have the change may all be silent because of it, which has to halt it: those that it has not
+    /// touched say whether anybody is heard, as long as they are many.
+    fn hears_enough(&self, hosts: &HostsNow<'_>) -> bool {
+        let is_known = |host: &HostId| hosts.is_heard(host) || hosts.has_left(host);
+        let all = &self.plan().hosts;
+        let heard = all.iter().filter(|planned| is_known(&planned.host)).count();
+        if heard * 2 >= all.len() {
+            return true;
+        }
+        let told: BTreeSet<&HostId> = self.change.told().map(|(host, ..)| host).collect();
+        let untold: Vec<&HostId> =
+            all.iter().map(|planned| &planned.host).filter(|host| !told.contains(host)).collect();
+        let heard = untold.iter().filter(|host| is_known(host)).count();
+        untold.len() * UNTOLD_SHARE >= all.len() && heard * 2 >= untold.len()
     }
 }

@@ -49,8 +49,9 @@ pub(crate) fn change_draft(
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
     if wish.act_kind() == ActKind::Upgrade {
         one_program(asked)?;
-        // One host that could not have it is one too many, unless a person says otherwise.
-        if !terms.settings.contains_key("troubled_max") {
+        // One host that could not have it is one too many, unless a person or the policy says otherwise.
+        let is_usual = settings.troubled_max == WaveSettings::default().troubled_max;
+        if is_usual && !terms.settings.contains_key("troubled_max") {
             settings.troubled_max = 0;
         }
     }

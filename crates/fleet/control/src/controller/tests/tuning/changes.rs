@@ -10,6 +10,8 @@ use crate::service::questions::changes::{ChangeSteer, ChangeTerms, ChangeWanted}
 use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, PlanWish, TuneWhat};
 
 mod gates;
+mod lost;
+mod terms;
 
 /// Seconds between two turns of an agent.
 const TURN_S: u64 = 15;

@@ -5,7 +5,7 @@ use fleet::figures::{RouterPageTally, RouterTally};
 
 use super::*;
 
-const WITH_SHADOW: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[cluster]]\nname = \"new\"\nslots = 1\n\
+pub(super) const WITH_SHADOW: &str = "fleet = \"f\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[cluster]]\nname = \"new\"\nslots = 1\n\
      [[shadow]]\nfrom = \"web\"\nto = \"new\"\n[[view]]\nname = \"main\"\nroutes = '{\"route\": \"web\"}'\n";
 
 /// A round of turns, in which the first router says that it has compared so many requests so far, of which so many differ.
@@ -24,6 +24,21 @@ fn compare(fleet: &mut ChangingFleet, compared: u64, differed: u64) {
     let tally = RouterTally { at_ms, pid: Some(1), page: Some(page), ..RouterTally::default() };
     fleet.stage.agents[0].report.routers[0].figures = Some(Box::new(tally));
     fleet.turns(1);
+}
+
+/// A fleet with a change that has a gate, which is fulfilled.
+fn gated(settings: &[(&str, Value)]) -> ChangingFleet {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    let policy = ChangeQuestion::Policy(Some(WITH_SHADOW.to_owned()));
+    assert_eq!(fleet.stage.apply(&policy).status, 200);
+    let mut wanted = fleet.planned();
+    wanted.terms.gate = Some("shadow:web->new,samples=1000,differ=0.01".parse().expect("a gate"));
+    wanted.terms.settings.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    compare(&mut fleet, 0, 0);
+    compare(&mut fleet, 2000, 0);
+    let (_, shown) = fleet.ask(ControlQuestion::ChangeHosts(wanted.clone()));
+    fleet.confirm(wanted, &shown);
+    fleet
 }
 
 fn error(answer: &(u16, Value)) -> (u16, &str) {
@@ -75,4 +90,45 @@ fn a_change_begins_when_its_gate_is_fulfilled_and_halts_when_that_is_missed() {
     let (refused, _) = try_begin(&mut fleet);
     let (status, why) = error(&refused);
     assert!(status == 422 && why.starts_with("the gate is missed: "), "{why}");
+}
+
+#[test]
+fn status_has_the_gate_and_a_person_who_resumes_is_not_halted_by_it_again() {
+    let mut fleet = gated(&[("on_halt", json!("keep"))]);
+    let going = fleet.status(1);
+    let text = going["text"].as_str().expect("a text");
+    assert!(
+        text.contains("\ngate: shadow:web->new,samples=1000") && text.contains(", fulfilled: "),
+        "{text}"
+    );
+    assert_eq!(going["gate"]["state"], "fulfilled", "{going}");
+    compare(&mut fleet, 4000, 900);
+    let halted = fleet.until(1, &["halted", "done"]);
+    let why = halted["state_why"].as_str().expect("a reason");
+    assert!(why.starts_with("the gate is missed: 900 of "), "{why}");
+    assert_eq!(halted["gate"]["state"], "missed", "{halted}");
+    assert_eq!(fleet.steer(1, ChangeSteer::Resume).0, 200);
+    fleet.turns(1);
+    assert_eq!(fleet.status(1)["state"], "going");
+    fleet.restart();
+    compare(&mut fleet, 4000, 900);
+    compare(&mut fleet, 6000, 1900);
+    let going = fleet.status(1);
+    assert_eq!((&going["state"], &going["gate"]["state"]), (&json!("going"), &json!("missed")), "{going}");
+    compare(&mut fleet, 1_000_000, 1900);
+    assert_eq!(fleet.status(1)["gate"]["state"], "fulfilled");
+    compare(&mut fleet, 1_100_000, 91_900);
+    assert_eq!(fleet.status(1)["state"], "halted");
+}
+
+#[test]
+fn a_gate_that_is_missed_while_another_halt_stands_halts_after_it() {
+    let mut fleet = gated(&[("on_halt", json!("keep"))]);
+    assert_eq!(fleet.steer(1, ChangeSteer::Halt).0, 200);
+    compare(&mut fleet, 4000, 900);
+    assert_eq!(fleet.steer(1, ChangeSteer::Resume).0, 200);
+    fleet.turns(1);
+    let halted = fleet.status(1);
+    let why = halted["state_why"].as_str().unwrap_or_else(|| panic!("{halted}"));
+    assert!(why.starts_with("the gate is missed: "), "{why}");
 }
