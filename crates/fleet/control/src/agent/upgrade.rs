@@ -187,11 +187,24 @@ impl HostUpgrade {
 
     fn go_back(&mut self, programs: &TwoPrograms) -> Result<(), String> {
         let link = ProgramLink::new(&self.settings.link)?;
+        self.check_before(&programs.before)?;
         link.point_back_to(&programs.before.path)?;
         self.end_strays(programs);
         let taken = self.take(&programs.before, &programs.after, false);
         self.end_strays(programs);
         taken
+    }
+
+    /// The program from before is where it was, and nobody has put another one there: otherwise the host is better off with what it has.
+    fn check_before(&mut self, before: &ProgramId) -> Result<(), String> {
+        let failed = |why| format!("the program from before: {why}");
+        let found = Program::open(&before.path).and_then(|program| self.id(&program)).map_err(failed)?;
+        if found.digest == before.digest {
+            return Ok(());
+        }
+        let (found, expected) = (shown(&found.digest), shown(&before.digest));
+        let path = before.path.display();
+        Err(failed(format!("{path} is another one now ({found}, and {expected} is expected); put it back")))
     }
 
     /// Waits for processes of the program that did not get into force, and ends those that hang: they might take over later. One that is

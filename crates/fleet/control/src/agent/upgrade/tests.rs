@@ -99,3 +99,22 @@ fn how_far_a_host_is_follows_from_its_link_and_its_processes() {
     assert_eq!(upgrade.program(&to_other), Ok(HostProgram::After), "what starts it starts the new one");
     fs::remove_dir_all(&folder).expect("it is ours");
 }
+
+#[test]
+fn the_way_back_leads_to_the_program_from_before_or_nowhere() {
+    let (folder, mut upgrade) = host("way-back");
+    let open = Program::open(&folder.join("one")).expect("a program");
+    let before = upgrade.id(&open).expect("a digest");
+    let after = ProgramId { path: folder.join("two"), digest: answer_digest(b"two") };
+    let programs = TwoPrograms { before, after, since: ticks_now() };
+    let link = ProgramLink::new(&folder.join("current")).expect("a link");
+    link.point_to(&folder.join("two")).expect("two");
+    fs::write(folder.join("one"), "#!/bin/sh\necho something else\n").expect("written");
+    let error = upgrade.go_back(&programs).expect_err("another program");
+    assert!(error.contains("one is another one now"), "{error}");
+    fs::remove_file(folder.join("one")).expect("it is ours");
+    let error = upgrade.go_back(&programs).expect_err("no program");
+    assert!(error.starts_with("the program from before: find "), "{error}");
+    assert_eq!(link.target(), Ok(folder.join("two")), "the link is as it was");
+    fs::remove_dir_all(&folder).expect("it is ours");
+}
