@@ -260,6 +260,40 @@ impl HostUpgrade {
         }
     }
 
+    /// Why the host does not have a program although its link points to it: a server or router that does not run, or runs another one, or
+    /// does not answer. Each has its time: its unit may be starting it again.
+    fn lacks(&mut self, wanted: &ProgramId) -> Result<Option<String>, String> {
+        let target = ProgramLink::new(&self.settings.link)?.target()?;
+        if target != wanted.path {
+            return Ok(Some(format!("{} points to {}", self.settings.link.display(), target.display())));
+        }
+        for member in &self.settings.members {
+            let (within, link) = (self.settings.within, &*self.settings.link);
+            let wanted = Wanted { digest: &wanted.digest, within, link, is_strict: true };
+            if let Err(why) = proof::still_has_it(member, &wanted, &mut self.digests) {
+                // One that does not run is named already.
+                let is_named = why.starts_with(&member.name);
+                return Ok(Some(if is_named { why } else { format!("{}: {why}", member.name) }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first server or router that does not run, nor is started again in its time.
+    fn ended(&self) -> Option<String> {
+        let ended = self.settings.members.iter().find(|member| {
+            let watch = Stopwatch::start();
+            while processes::pid(&member.process).is_none() {
+                if watch.passed() > self.settings.within {
+                    return true;
+                }
+                pause(LOOK_EVERY);
+            }
+            false
+        });
+        ended.map(|member| format!("{} does not run", member.name))
+    }
+
     /// Which program the host has.
     fn program(&mut self, programs: &TwoPrograms) -> Result<HostProgram, String> {
         let target = ProgramLink::new(&self.settings.link)?.target()?;

@@ -195,7 +195,9 @@ impl ChangeCourse {
 
     /// It was kept, or not; a look says which.
     pub(super) fn has_kept(&mut self, kept: Result<(), String>, now: Now) {
-        if kept.is_err() {
+        if let Err(why) = kept {
+            // If the host is as before by then, that is why.
+            self.failure = Some(format!("it could not be kept: {why}"));
             self.pause(now);
         }
         self.look_again();

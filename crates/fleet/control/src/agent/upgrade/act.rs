@@ -158,10 +158,18 @@ impl HostUpgrade {
             HostProgram::Before => Ok(ActState::AsBefore),
             // What a person has done to one of the servers since is not taken back.
             HostProgram::After | HostProgram::Between(_) if note.is_kept => there(ActPhase::Kept),
-            HostProgram::Between(_) => there(ActPhase::Interrupted),
-            HostProgram::After => match note.left() {
-                Some(left) => there(ActPhase::Waiting(left)),
-                None => {
+            HostProgram::Between(why) => {
+                (self.say)(LogLevel::Warning, &format!("the upgrade is not whole: {why}"));
+                there(ActPhase::Interrupted)
+            }
+            HostProgram::After => match (note.left(), self.ended()) {
+                (Some(left), None) => there(ActPhase::Waiting(left)),
+                // What starts it next would start the new program, which nothing has proved to stay.
+                (_, Some(why)) => {
+                    (self.say)(LogLevel::Warning, &format!("after the upgrade {why}"));
+                    there(ActPhase::Interrupted)
+                }
+                (None, None) => {
                     (self.say)(LogLevel::Warning, "no controller was heard after the upgrade: going back");
                     match self.go_back_from(key) {
                         Ok(()) => Ok(ActState::AsBefore),
@@ -173,6 +181,35 @@ impl HostUpgrade {
                 }
             },
         }
+    }
+
+    /// Keeps a change of which all servers and routers still have the program. Otherwise the host goes back.
+    pub(super) fn keep_it(&mut self, key: &NoteKey) -> Result<(), String> {
+        let note = self.notes.of(key)?.ok_or("there is no note of it")?;
+        if note.is_kept {
+            return Ok(());
+        }
+        if let Some(why) = self.lacks(&note.programs.after)? {
+            (self.say)(LogLevel::Error, &format!("{why}, after the upgrade: going back"));
+            return match self.go_back_from(key) {
+                Ok(()) => Err(why),
+                Err(stuck) => Err(format!("{why}; and going back: {stuck}")),
+            };
+        }
+        self.notes.replace(UpgradeNote { is_kept: true, ..note })
+    }
+}
+
+#[cfg(test)]
+impl HostUpgrade {
+    /// Has a note of an upgrade that waits for a controller.
+    pub(super) fn note_for_test(&mut self, programs: TwoPrograms) -> NoteKey {
+        let key = NoteKey { change: 1, own: programs.after.digest.clone() };
+        let until_ms = since_boot_ms() + 3_600_000;
+        let note =
+            UpgradeNote { key: key.clone(), attempt: 1, programs, is_kept: false, until_ms, boot: boot() };
+        self.notes.put(note).expect("kept");
+        key
     }
 }
 
@@ -236,9 +273,7 @@ impl HostActor for HostUpgrade {
     }
 
     fn keep(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {
-        let (_, key) = parts(change)?;
-        let note = self.notes.of(&key)?.ok_or("there is no note of it")?;
-        self.notes.replace(UpgradeNote { is_kept: true, ..note })
+        self.keep_it(&parts(change)?.1)
     }
 
     fn go_back(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {

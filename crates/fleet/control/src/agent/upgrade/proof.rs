@@ -117,16 +117,38 @@ fn wait(
     old: Option<Process>,
     watch: &Stopwatch,
 ) -> Result<u32, String> {
-    loop {
-        let found = has_it(member, wanted, digests).and_then(|pid| match old {
+    let found = || {
+        has_it(member, wanted, digests).and_then(|pid| match old {
             Some(old) if old.lives() => Err(format!("the process {} from before has not ended", old.pid)),
             _ => Ok(pid),
-        });
-        match found {
+        })
+    };
+    until(found, wanted.within, watch)
+        .map_err(|why| format!("{why}, {} s after the reload", wanted.within.as_secs()))
+}
+
+/// Waits until one that had the program has it, should it not run or not answer just now.
+///
+/// # Errors
+/// What is not as it was.
+pub(super) fn still_has_it(
+    member: &UpgradedMember,
+    wanted: &Wanted<'_>,
+    digests: &mut KnownDigests,
+) -> Result<u32, String> {
+    until(|| has_it(member, wanted, digests), wanted.within, &Stopwatch::start())
+}
+
+/// Looks again until it is found, or the time is over.
+fn until(
+    mut found: impl FnMut() -> Result<u32, String>,
+    within: Duration,
+    watch: &Stopwatch,
+) -> Result<u32, String> {
+    loop {
+        match found() {
             Ok(pid) => return Ok(pid),
-            Err(why) if watch.passed() > wanted.within => {
-                return Err(format!("{why}, {} s after the reload", wanted.within.as_secs()));
-            }
+            Err(why) if watch.passed() > within => return Err(why),
             Err(_) => pause(LOOK_EVERY),
         }
     }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::act::NoteKey;
 use super::*;
+use crate::agent::changes::actor::{ActPhase, ActState};
 use crate::agent::settings::UpgradedMember;
 use crate::service::turn::ProcessReport;
 use crate::wire::PeerPlace;
@@ -97,6 +99,37 @@ fn how_far_a_host_is_follows_from_its_link_and_its_processes() {
     assert!(matches!(upgrade.program(&to_other), Ok(HostProgram::Between(_))), "the process is behind");
     upgrade.settings.members[0].process = Arc::new(|| ProcessReport::Down);
     assert_eq!(upgrade.program(&to_other), Ok(HostProgram::After), "what starts it starts the new one");
+    fs::remove_dir_all(&folder).expect("it is ours");
+}
+
+/// A host that has the program `two` by its link, and what is noted of it. Its server is this process, and gives no answer.
+fn host_with_two(name: &str) -> (PathBuf, HostUpgrade, NoteKey) {
+    let (folder, mut upgrade) = host(name);
+    let own = PathBuf::from("/proc/self/exe").canonicalize().expect("this program");
+    let digest = upgrade.digests.of(&fs::File::open(&own).expect("it"), &own).expect("a digest");
+    let one = Program::open(&folder.join("one")).expect("a program");
+    let before = upgrade.id(&one).expect("a digest");
+    let after = ProgramId { path: folder.join("two"), digest };
+    let programs = TwoPrograms { before, after, since: ticks_now() };
+    ProgramLink::new(&folder.join("current"))
+        .and_then(|link| link.point_to(&folder.join("two")))
+        .expect("two");
+    let key = upgrade.note_for_test(programs);
+    (folder, upgrade, key)
+}
+
+#[test]
+fn a_server_that_has_ended_since_is_no_proof_of_the_program() {
+    let (folder, mut upgrade, key) = host_with_two("ended");
+    let waiting = |state| matches!(state, Ok(ActState::There { attempt: 1, phase: ActPhase::Waiting(_) }));
+    assert!(waiting(upgrade.look_at(&key)), "it runs");
+    upgrade.settings.members[0].process = Arc::new(|| ProcessReport::Down);
+    let there = ActState::There { attempt: 1, phase: ActPhase::Interrupted };
+    assert_eq!(upgrade.look_at(&key), Ok(there));
+    let error = upgrade.keep_it(&key).expect_err("it does not run");
+    assert!(error.starts_with("server m1 does not run"), "{error}");
+    let target = ProgramLink::new(&folder.join("current")).and_then(|link| link.target());
+    assert_eq!(target, Ok(folder.join("one")), "what starts it next starts the old one");
     fs::remove_dir_all(&folder).expect("it is ours");
 }
 
