@@ -120,6 +120,7 @@ impl HostUpgrade {
         let (old, new) = (Program::open(&link.target()?)?, Program::open(&path)?);
         let (before, after) = (self.id(&old)?, self.id(&new)?);
         for member in &self.settings.members {
+            proof::check_reload(member).map_err(|why| format!("{}: its reload: {why}", member.name))?;
             let Runs { digest, .. } = self.digests.running(member)?;
             if digest != before.digest {
                 return Err(format!(

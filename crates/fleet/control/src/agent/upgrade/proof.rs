@@ -15,6 +15,7 @@ use super::program::{KnownDigests, shown};
 use super::reload::{Ran, run};
 use crate::agent::server_stats::tally_in;
 use crate::agent::settings::UpgradedMember;
+use crate::agent::tuning::program::check_way;
 use crate::wire::converse;
 
 /// Interval of looks at the process.
@@ -90,8 +91,9 @@ pub(super) fn take_over(
     }
     let connecting = Connecting::begin(&member.place)?;
     let words: Vec<&OsStr> = member.reload.iter().map(OsStr::new).collect();
-    let ran =
-        run(&words, Some((STARTED_BY, wanted.link.as_os_str())), wanted.within).and_then(Ran::succeeded);
+    let ran = check_reload(member)
+        .and_then(|()| run(&words, Some((STARTED_BY, wanted.link.as_os_str())), wanted.within))
+        .and_then(Ran::succeeded);
     // On the way back one that has ended may be started by its unit and not by a reload.
     let reloaded = match ran {
         Err(why) if wanted.is_strict => Err(format!("its reload: {why}")),
@@ -107,6 +109,15 @@ pub(super) fn take_over(
         check(member, &figures)?;
     }
     Ok(Proof::Taken(figures))
+}
+
+/// Nobody else could have put the program of a reload there: it runs as the agent does.
+///
+/// # Errors
+/// Who could.
+pub(super) fn check_reload(member: &UpgradedMember) -> Result<(), String> {
+    let program = member.reload.first().ok_or("expected a command, found none")?;
+    check_way(Path::new(program))
 }
 
 /// Waits until another process has the program and answers, and the old one has ended.

@@ -72,6 +72,18 @@ fn what_a_host_cannot_have_is_refused_with_the_reason() {
         upgrade.settings.others.push(("server m2".to_owned(), "it has no reload".to_owned()));
     };
     check_refused("others", "two", without_reload, "server m2: it has no reload");
+    let by_path = |_: &Path, upgrade: &mut HostUpgrade| {
+        upgrade.settings.members[0].reload = vec!["systemctl".to_owned()];
+    };
+    let refused = "server m1: its reload: expected an absolute path, found systemctl";
+    check_refused("by-path", "two", by_path, refused);
+    let open_reload = |folder: &Path, upgrade: &mut HostUpgrade| {
+        let reload = folder.join("reload");
+        fs::write(&reload, "#!/bin/sh\n").expect("written");
+        fs::set_permissions(&reload, Permissions::from_mode(0o777)).expect("permissions");
+        upgrade.settings.members[0].reload = vec![reload.display().to_string()];
+    };
+    check_refused("open-reload", "two", open_reload, "reload can be written by others");
     let down = |_: &Path, upgrade: &mut HostUpgrade| {
         upgrade.settings.members[0].process = Arc::new(|| ProcessReport::Down);
     };
