@@ -427,7 +427,7 @@ fn shown(word: &HostWord) -> String {
             format!("it has gone back by itself from attempt {attempt}: no controller was heard in time")
         }
         HostWord::Failed { attempt, reason } => format!("attempt {attempt} failed: {reason}"),
-        HostWord::Stuck { reason } => format!("it cannot go back: {reason}"),
+        HostWord::Stuck { reason } => format!("it is stuck: {reason}"),
     }
 }
 
