@@ -77,6 +77,13 @@ struct ProgramId {
     digest: AnswerDigest,
 }
 
+/// Why a host does not have a program.
+struct FailedGo {
+    text: String,
+    /// Nothing of it is there.
+    is_back: bool,
+}
+
 /// Changes the program of a host.
 pub struct HostUpgrade {
     settings: UpgradeSettings,
@@ -108,15 +115,8 @@ impl HostUpgrade {
         if let Some((name, why)) = self.settings.others.first() {
             return Err(format!("{name}: {why}"));
         }
-        // It becomes a part of a path, whatever a controller has checked.
-        if !PlanWish::Version(version.to_owned()).is_well_named() {
-            let found: String = version.chars().take(50).collect();
-            return Err(format!(
-                "expected a version of letters, digits and '-._+~', not with '.' or '-' first, found {found:?}"
-            ));
-        }
+        let path = self.path_of(version)?;
         let link = ProgramLink::new(&self.settings.link)?;
-        let path = PathBuf::from(self.settings.programs.replace("{version}", version));
         let (old, new) = (Program::open(&link.target()?)?, Program::open(&path)?);
         let (before, after) = (self.id(&old)?, self.id(&new)?);
         for member in &self.settings.members {
@@ -163,16 +163,29 @@ impl HostUpgrade {
         Ok(ProgramPlan { plan, facts: program::host_facts(), own, programs })
     }
 
+    /// Where the program of a version lies.
+    fn path_of(&self, version: &str) -> Result<PathBuf, String> {
+        // It becomes a part of a path, whatever a controller has checked.
+        if !PlanWish::Version(version.to_owned()).is_well_named() {
+            let found: String = version.chars().take(50).collect();
+            return Err(format!(
+                "expected a version of letters, digits and '-._+~', not with '.' or '-' first, found {found:?}"
+            ));
+        }
+        Ok(PathBuf::from(self.settings.programs.replace("{version}", version)))
+    }
+
     fn id(&mut self, program: &Program) -> Result<ProgramId, String> {
         Ok(ProgramId { path: program.path.clone(), digest: self.digests.of(&program.file, &program.path)? })
     }
 
     /// Has every server and router of the host take the program after the change, one after the other. If one does not prove to have it, all
     /// go back.
-    fn go(&mut self, programs: &TwoPrograms) -> Result<(), String> {
-        let link = ProgramLink::new(&self.settings.link)?;
+    fn go(&mut self, programs: &TwoPrograms) -> Result<(), FailedGo> {
         // Whatever is changed can be taken back without a byte of the disk.
-        link.prepare_way_back()?;
+        let prepared =
+            ProgramLink::new(&self.settings.link).and_then(|link| link.prepare_way_back().map(|()| link));
+        let link = prepared.map_err(|text| FailedGo { text, is_back: true })?;
         let pointed = link.point_to(&programs.after.path);
         let taken = pointed.and_then(|()| self.take(&programs.after, &programs.before, true));
         let Err(why) = taken else { return Ok(()) };
@@ -181,8 +194,8 @@ impl HostUpgrade {
             &format!("the program {}: {why}; going back", programs.after.path.display()),
         );
         match self.go_back(programs) {
-            Ok(()) => Err(why),
-            Err(stuck) => Err(format!("{why}; and going back: {stuck}")),
+            Ok(()) => Err(FailedGo { text: why, is_back: true }),
+            Err(stuck) => Err(FailedGo { text: format!("{why}; and going back: {stuck}"), is_back: false }),
         }
     }
 

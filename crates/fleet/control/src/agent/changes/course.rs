@@ -170,6 +170,19 @@ impl ChangeCourse {
         self.seen == Some(ActState::AsBefore)
     }
 
+    /// The attempt that may be on the host without a trace: one that was begun, or, if nothing is known of any and none shall be there, one of
+    /// an agent that had another folder.
+    pub(super) fn may_be_unnoted(&self) -> Option<u32> {
+        match &self.record.tried {
+            Some(tried) => {
+                let may_be = matches!(tried.outcome, AttemptOutcome::Begun | AttemptOutcome::Kept);
+                may_be.then_some(tried.attempt)
+            }
+            // Below all that a controller counts: each of those is a new one.
+            None => self.record.order.order.attempt.is_none().then_some(0),
+        }
+    }
+
     /// An attempt is about to begin: from here on it counts as begun.
     pub(super) fn begin(&mut self, attempt: u32, boot: &str) {
         self.tried(attempt, boot, AttemptOutcome::Begun);

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleet::waves::{ChangeNumber, HostOrder};
+
 use super::act::NoteKey;
 use super::*;
-use crate::agent::changes::actor::{ActPhase, ActState};
+use crate::agent::changes::actor::{ActPhase, ActState, HostActor};
 use crate::agent::settings::UpgradedMember;
-use crate::service::turn::ProcessReport;
+use crate::service::turn::{ChangeOrder, HostAct, ProcessReport};
 use crate::wire::PeerPlace;
 
 /// A host whose only server is this process: nothing on it can be reloaded.
@@ -161,5 +163,31 @@ fn the_way_back_leads_to_the_program_from_before_or_nowhere() {
     let error = upgrade.go_back(&programs).expect_err("no program");
     assert!(error.starts_with("the program from before: find "), "{error}");
     assert_eq!(link.target(), Ok(folder.join("two")), "the link is as it was");
+    fs::remove_dir_all(&folder).expect("it is ours");
+}
+
+#[test]
+fn a_host_that_has_the_version_without_a_note_is_not_as_before() {
+    let (folder, mut upgrade, key) = host_with_two("unnoted");
+    assert_eq!(upgrade.unnoted("two", &key), Ok(None), "there is a note");
+    let order = ChangeOrder {
+        order: HostOrder { change: ChangeNumber(1), version: 1, attempt: None },
+        act: HostAct::Upgrade { version: "two".to_owned(), own: key.own.clone() },
+        confirm_ms: 1000,
+    };
+    fs::remove_file(folder.join("agent/upgrades-of-the-host.json")).expect("it is there");
+    let reason = format!(
+        "the host has the version two, and no note of the one before; point {} to that and reload",
+        folder.join("current").display()
+    );
+    assert_eq!(HostActor::go_back(&mut upgrade, &order, 1), Err(reason));
+    // That of another change takes it back.
+    let one = Program::open(&folder.join("one")).expect("a program");
+    let before = upgrade.id(&one).expect("a digest");
+    let after = ProgramId { path: folder.join("two"), digest: answer_digest(b"of another change") };
+    let other = upgrade.note_for_test(TwoPrograms { before, after, since: 0 });
+    assert_eq!(upgrade.unnoted("two", &key), Ok(None));
+    assert!(upgrade.unnoted("one", &key).is_ok_and(|why| why.is_none()), "it has another version");
+    assert!(key != other);
     fs::remove_dir_all(&folder).expect("it is ours");
 }
