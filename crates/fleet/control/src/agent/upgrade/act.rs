@@ -340,3 +340,33 @@ impl HostActor for HostUpgrade {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ProgramId;
+    use super::*;
+    use crate::service::turn::answer_digest;
+
+    #[test]
+    fn a_kept_upgrade_is_the_last_whose_note_gives_room() {
+        let folder = std::env::temp_dir().join(format!("evenkeel-notes-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let notes = UpgradeNotes::new(AgentStore::open(&folder).expect("a folder"));
+        let program = ProgramId { path: "/opt/one".into(), digest: answer_digest(b"one") };
+        let programs = TwoPrograms { before: program.clone(), after: program, since: 0 };
+        let put = |change: usize, is_kept: bool| {
+            let key = NoteKey { change: change as u64, own: answer_digest(b"own") };
+            let programs = programs.clone();
+            let note = UpgradeNote { key, attempt: 1, programs, is_kept, until_ms: 0, boot: boot() };
+            let forgotten = notes.put(note).expect("kept");
+            forgotten.iter().map(|note| note.key.change).collect::<Vec<_>>()
+        };
+        for change in 0..NOTES_MAX {
+            assert!(put(change, change != 2).is_empty());
+        }
+        assert!(put(5, true).is_empty(), "it takes its own place");
+        assert_eq!(put(100, true), [2], "one that was never kept");
+        assert_eq!(put(101, true), [0], "then the oldest");
+        fs::remove_dir_all(&folder).expect("it is ours");
+    }
+}
