@@ -29,7 +29,7 @@ use crate::service::turn::{
     ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
 };
 use crate::words::in_full;
-use actor::HostActor;
+use actor::{ActPhase, ActState, HostActor};
 use course::{ChangeCourse, CourseStep};
 use record::{ChangeRecord, RecordStore};
 use tuner::TunerActor;
@@ -316,7 +316,7 @@ impl ChangeWork {
         let act = &order.act;
         match step {
             CourseStep::Look => {
-                let found = self.actors.of(act).and_then(|actor| actor.look(&order));
+                let found = self.look(place, &order);
                 let now = self.now();
                 self.courses[place].looked(found, &self.boot, now);
             }
@@ -332,6 +332,18 @@ impl ChangeWork {
             }
             CourseStep::Begin(attempt) => self.begin(place, attempt, &order),
             CourseStep::Rest => {}
+        }
+    }
+
+    fn look(&mut self, place: usize, order: &ChangeOrder) -> Result<ActState, String> {
+        let actor = self.actors.of(&order.act)?;
+        let found = actor.look(order)?;
+        match self.courses[place].may_be_unnoted() {
+            // It cannot be taken back, and says so when that is tried.
+            Some(attempt) if found == ActState::AsBefore && actor.is_there_unnoted(order)? => {
+                Ok(ActState::There { attempt, phase: ActPhase::Interrupted })
+            }
+            _ => Ok(found),
         }
     }
 
@@ -429,7 +441,7 @@ fn shown(word: &HostWord) -> String {
             format!("it has gone back by itself from attempt {attempt}: no controller was heard in time")
         }
         HostWord::Failed { attempt, reason } => format!("attempt {attempt} failed: {reason}"),
-        HostWord::Stuck { reason } => format!("it cannot go back: {reason}"),
+        HostWord::Stuck { reason } => format!("it is stuck: {reason}"),
     }
 }
 

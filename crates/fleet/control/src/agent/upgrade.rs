@@ -77,6 +77,13 @@ struct ProgramId {
     digest: AnswerDigest,
 }
 
+/// Why a host does not have a program.
+struct FailedGo {
+    text: String,
+    /// Nothing of it is there.
+    is_back: bool,
+}
+
 /// Changes the program of a host.
 pub struct HostUpgrade {
     settings: UpgradeSettings,
@@ -108,18 +115,12 @@ impl HostUpgrade {
         if let Some((name, why)) = self.settings.others.first() {
             return Err(format!("{name}: {why}"));
         }
-        // It becomes a part of a path, whatever a controller has checked.
-        if !PlanWish::Version(version.to_owned()).is_well_named() {
-            let found: String = version.chars().take(50).collect();
-            return Err(format!(
-                "expected a version of letters, digits and '-._+~', not with '.' or '-' first, found {found:?}"
-            ));
-        }
+        let path = self.path_of(version)?;
         let link = ProgramLink::new(&self.settings.link)?;
-        let path = PathBuf::from(self.settings.programs.replace("{version}", version));
         let (old, new) = (Program::open(&link.target()?)?, Program::open(&path)?);
         let (before, after) = (self.id(&old)?, self.id(&new)?);
         for member in &self.settings.members {
+            proof::check_reload(member).map_err(|why| format!("{}: its reload: {why}", member.name))?;
             let Runs { digest, .. } = self.digests.running(member)?;
             if digest != before.digest {
                 return Err(format!(
@@ -162,16 +163,29 @@ impl HostUpgrade {
         Ok(ProgramPlan { plan, facts: program::host_facts(), own, programs })
     }
 
+    /// Where the program of a version lies.
+    fn path_of(&self, version: &str) -> Result<PathBuf, String> {
+        // It becomes a part of a path, whatever a controller has checked.
+        if !PlanWish::Version(version.to_owned()).is_well_named() {
+            let found: String = version.chars().take(50).collect();
+            return Err(format!(
+                "expected a version of letters, digits and '-._+~', not with '.' or '-' first, found {found:?}"
+            ));
+        }
+        Ok(PathBuf::from(self.settings.programs.replace("{version}", version)))
+    }
+
     fn id(&mut self, program: &Program) -> Result<ProgramId, String> {
         Ok(ProgramId { path: program.path.clone(), digest: self.digests.of(&program.file, &program.path)? })
     }
 
     /// Has every server and router of the host take the program after the change, one after the other. If one does not prove to have it, all
     /// go back.
-    fn go(&mut self, programs: &TwoPrograms) -> Result<(), String> {
-        let link = ProgramLink::new(&self.settings.link)?;
+    fn go(&mut self, programs: &TwoPrograms) -> Result<(), FailedGo> {
         // Whatever is changed can be taken back without a byte of the disk.
-        link.prepare_way_back()?;
+        let prepared =
+            ProgramLink::new(&self.settings.link).and_then(|link| link.prepare_way_back().map(|()| link));
+        let link = prepared.map_err(|text| FailedGo { text, is_back: true })?;
         let pointed = link.point_to(&programs.after.path);
         let taken = pointed.and_then(|()| self.take(&programs.after, &programs.before, true));
         let Err(why) = taken else { return Ok(()) };
@@ -180,18 +194,31 @@ impl HostUpgrade {
             &format!("the program {}: {why}; going back", programs.after.path.display()),
         );
         match self.go_back(programs) {
-            Ok(()) => Err(why),
-            Err(stuck) => Err(format!("{why}; and going back: {stuck}")),
+            Ok(()) => Err(FailedGo { text: why, is_back: true }),
+            Err(stuck) => Err(FailedGo { text: format!("{why}; and going back: {stuck}"), is_back: false }),
         }
     }
 
     fn go_back(&mut self, programs: &TwoPrograms) -> Result<(), String> {
         let link = ProgramLink::new(&self.settings.link)?;
+        self.check_before(&programs.before)?;
         link.point_back_to(&programs.before.path)?;
         self.end_strays(programs);
         let taken = self.take(&programs.before, &programs.after, false);
         self.end_strays(programs);
         taken
+    }
+
+    /// The program from before is where it was, and nobody has put another one there: otherwise the host is better off with what it has.
+    fn check_before(&mut self, before: &ProgramId) -> Result<(), String> {
+        let failed = |why| format!("the program from before: {why}");
+        let found = Program::open(&before.path).and_then(|program| self.id(&program)).map_err(failed)?;
+        if found.digest == before.digest {
+            return Ok(());
+        }
+        let (found, expected) = (shown(&found.digest), shown(&before.digest));
+        let path = before.path.display();
+        Err(failed(format!("{path} is another one now ({found}, and {expected} is expected); put it back")))
     }
 
     /// Waits for processes of the program that did not get into force, and ends those that hang: they might take over later. One that is
@@ -245,6 +272,40 @@ impl HostUpgrade {
                 Err(format!("{} still with {}: {why}", counted(count, "member"), from.path.display()))
             }
         }
+    }
+
+    /// Why the host does not have a program although its link points to it: a server or router that does not run, or runs another one, or
+    /// does not answer. Each has its time: its unit may be starting it again.
+    fn lacks(&mut self, wanted: &ProgramId) -> Result<Option<String>, String> {
+        let target = ProgramLink::new(&self.settings.link)?.target()?;
+        if target != wanted.path {
+            return Ok(Some(format!("{} points to {}", self.settings.link.display(), target.display())));
+        }
+        for member in &self.settings.members {
+            let (within, link) = (self.settings.within, &*self.settings.link);
+            let wanted = Wanted { digest: &wanted.digest, within, link, is_strict: true };
+            if let Err(why) = proof::still_has_it(member, &wanted, &mut self.digests) {
+                // One that does not run is named already.
+                let is_named = why.starts_with(&member.name);
+                return Ok(Some(if is_named { why } else { format!("{}: {why}", member.name) }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first server or router that does not run, nor is started again in its time.
+    fn ended(&self) -> Option<String> {
+        let ended = self.settings.members.iter().find(|member| {
+            let watch = Stopwatch::start();
+            while processes::pid(&member.process).is_none() {
+                if watch.passed() > self.settings.within {
+                    return true;
+                }
+                pause(LOOK_EVERY);
+            }
+            false
+        });
+        ended.map(|member| format!("{} does not run", member.name))
     }
 
     /// Which program the host has.

@@ -12,6 +12,15 @@ pub(crate) trait HostActor: Send {
     /// If that is not known.
     fn look(&mut self, change: &ChangeOrder) -> Result<ActState, String>;
 
+    /// Something of it is there although nothing on the host says how it was before, so that a look finds it as before. Asked only where it may
+    /// have been done.
+    ///
+    /// # Errors
+    /// If that is not known.
+    fn is_there_unnoted(&mut self, _change: &ChangeOrder) -> Result<bool, String> {
+        Ok(false)
+    }
+
     /// What of it does not stay, because something else on the host changes it: what looks have found so far.
     fn aside(&self, _change: &ChangeOrder) -> Option<String> {
         None

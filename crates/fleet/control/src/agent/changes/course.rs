@@ -26,6 +26,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Looks that fail before an attempt is given up that was not begun: a host that is busy may be so for a moment.
 const LOOKS_MAX: u32 = 3;
 
+/// Looks in a row that fail before a host says so of what it shall have: half a minute, since it may be busy for a moment.
+const BLIND_LOOKS_MAX: u32 = 6;
+
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CourseStep {
@@ -54,6 +57,8 @@ pub(super) struct ChangeCourse {
     failures: u32,
     /// Why the last look has found nothing out.
     blind: Option<String>,
+    /// Looks in a row that have found nothing out.
+    blind_looks: u32,
     /// Why it could not be taken back.
     complaint: Option<String>,
     /// Why the attempt that is under way failed, if it did.
@@ -72,6 +77,7 @@ impl ChangeCourse {
             not_before: Now::default(),
             failures: 0,
             blind: None,
+            blind_looks: 0,
             complaint: None,
             failure: None,
             heard: None,
@@ -164,6 +170,19 @@ impl ChangeCourse {
         self.seen == Some(ActState::AsBefore)
     }
 
+    /// The attempt that may be on the host without a trace: one that was begun, or, if nothing is known of any and none shall be there, one of
+    /// an agent that had another folder.
+    pub(super) fn may_be_unnoted(&self) -> Option<u32> {
+        match &self.record.tried {
+            Some(tried) => {
+                let may_be = matches!(tried.outcome, AttemptOutcome::Begun | AttemptOutcome::Kept);
+                may_be.then_some(tried.attempt)
+            }
+            // Below all that a controller counts: each of those is a new one.
+            None => self.record.order.order.attempt.is_none().then_some(0),
+        }
+    }
+
     /// An attempt is about to begin: from here on it counts as begun.
     pub(super) fn begin(&mut self, attempt: u32, boot: &str) {
         self.tried(attempt, boot, AttemptOutcome::Begun);
@@ -195,7 +214,9 @@ impl ChangeCourse {
 
     /// It was kept, or not; a look says which.
     pub(super) fn has_kept(&mut self, kept: Result<(), String>, now: Now) {
-        if kept.is_err() {
+        if let Err(why) = kept {
+            // If the host is as before by then, that is why.
+            self.failure = Some(format!("it could not be kept: {why}"));
             self.pause(now);
         }
         self.look_again();
@@ -226,6 +247,7 @@ impl ChangeCourse {
                     self.tried(told, boot, AttemptOutcome::Failed { reason: why.clone() });
                 }
                 self.blind = Some(why);
+                self.blind_looks = self.blind_looks.saturating_add(1);
                 self.pause(now);
                 return;
             }
@@ -237,7 +259,7 @@ impl ChangeCourse {
             ActState::There { phase: ActPhase::Interrupted, .. } | ActState::AsBefore => None,
         };
         self.look_at = pause.map_or(Now { us: u64::MAX }, |pause| after(now, pause));
-        (self.seen, self.blind) = (Some(state), None);
+        (self.seen, self.blind, self.blind_looks) = (Some(state), None, 0);
         match state {
             ActState::There { attempt, phase } => {
                 if self.is_new(attempt) {
@@ -286,7 +308,9 @@ impl ChangeCourse {
     /// What the host says of it; nothing before it is known.
     pub(super) fn word(&self) -> Option<HostWord> {
         let is_off = self.record.order.order.attempt.is_none();
-        let trouble = self.complaint.as_ref().or(self.blind.as_ref().filter(|_| is_off));
+        // What it shall have it has still, as far as is known, and for a while that counts.
+        let is_said = is_off || self.blind_looks >= BLIND_LOOKS_MAX;
+        let trouble = self.complaint.as_ref().or(self.blind.as_ref().filter(|_| is_said));
         match (self.seen, trouble) {
             (Some(ActState::AsBefore), _) => self.word_before(),
             (None, _) if self.is_untouched() && self.failures >= LOOKS_MAX => self.word_before(),

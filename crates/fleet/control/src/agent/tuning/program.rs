@@ -10,6 +10,9 @@ const OWN: &str = "/proc/self/exe";
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
+/// Links on a way: as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
 /// The path of the tuner's program.
 ///
 /// # Errors
@@ -20,22 +23,53 @@ pub(crate) fn program(named: Option<&Path>) -> Result<PathBuf, String> {
     if !named.is_absolute() {
         return Err(format!("[tune] binary: expected an absolute path, found {shown}"));
     }
-    // Links are followed to the end first: their folders are on the way that is checked then.
     let real = named.canonicalize().map_err(|error| format!("find {shown}: {error}"))?;
     check_way(named)?;
-    check_way(&real)?;
     Ok(real)
 }
 
-/// Nobody else writes what has the path, nor any folder on the way to it.
+/// Nobody else writes what has the path, nor any folder on the way to it, through all links that are on the way.
 pub(crate) fn check_way(path: &Path) -> Result<(), String> {
+    walk(path, true)
+}
+
+/// The same, except that the path is that of a link itself: what it points to is not looked at.
+pub(crate) fn check_way_to_link(path: &Path) -> Result<(), String> {
+    walk(path, false)
+}
+
+fn walk(path: &Path, is_followed: bool) -> Result<(), String> {
+    let shown = path.display();
+    if !path.is_absolute() {
+        return Err(format!("expected an absolute path, found {shown}"));
+    }
     let own = rustix::process::geteuid().as_raw();
-    for part in path.ancestors() {
-        let found = std::fs::symlink_metadata(part)
-            .map_err(|error| format!("look at {}: {error}", part.display()))?;
+    // What is still to be gone, the next part last.
+    let parts = |path: &Path| path.components().rev().map(|part| PathBuf::from(part.as_os_str())).collect();
+    let (mut rest, mut at, mut links): (Vec<PathBuf>, _, _) = (parts(path), PathBuf::new(), 0);
+    while let Some(part) = rest.pop() {
+        match part.to_str() {
+            Some(".") => continue,
+            Some("..") => {
+                // It was looked at on the way here.
+                at.pop();
+                continue;
+            }
+            _ => at.push(&part),
+        }
+        let failed = |error| format!("look at {}: {error}", at.display());
+        let found = std::fs::symlink_metadata(&at).map_err(failed)?;
         if let Some(why) = fault(&found, own) {
-            let path = path.display();
-            return Err(format!("use {path}: {} {why}, who could put another file there", part.display()));
+            return Err(format!("use {shown}: {} {why}, who could put another file there", at.display()));
+        }
+        if found.is_symlink() && (is_followed || !rest.is_empty()) {
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(format!("use {shown}: expected {LINKS_MAX} links on the way at most"));
+            }
+            let target = std::fs::read_link(&at).map_err(failed)?;
+            rest.extend::<Vec<PathBuf>>(parts(&target));
+            at.pop();
         }
     }
     Ok(())
@@ -81,6 +115,22 @@ mod tests {
             let error = program(Some(&path)).expect_err("others can replace it");
             assert!(error.contains("open can be written by others"), "{error}");
         }
+        // A link that others can replace on the way to a program that they cannot.
+        symlink(&tuner, folder.join("open/middle")).expect("a link");
+        symlink("open", folder.join("folder")).expect("a link");
+        symlink("./folder/.././open/middle", folder.join("first")).expect("a link");
+        for way in ["first", "folder/middle", "folder/../folder/middle"] {
+            let error = check_way(&folder.join(way)).expect_err("others can replace a link");
+            assert!(error.contains("open can be written by others"), "{error}");
+        }
+        let error = check_way_to_link(&folder.join("folder/middle")).expect_err("it is in an open folder");
+        assert!(error.contains("open can be written by others"), "{error}");
+        assert_eq!(check_way_to_link(&folder.join("first")), Ok(()), "where it leads is not asked");
+        symlink("circle", folder.join("circle")).expect("a link");
+        let error = check_way(&folder.join("circle")).expect_err("it has no end");
+        assert!(error.contains("expected 40 links on the way at most"), "{error}");
+        let error = check_way(Path::new("systemctl")).expect_err("by PATH");
+        assert_eq!(error, "expected an absolute path, found systemctl");
         set(&tuner, 0o775);
         assert!(
             program(Some(&tuner)).expect_err("a group writes it").contains("tuner can be written by others")

@@ -118,7 +118,10 @@ fn a_tuner_that_floods_is_ended_at_the_limit() {
 #[test]
 fn a_process_that_a_tuner_leaves_behind_keeps_nobody_waiting() {
     let scene = Scene::new("leaves");
-    let tuner = scene.put("setsid sleep 1000 & echo $! > child; echo done");
+    // One that has not left the tuner's group when that ends is ended with it.
+    let leaves =
+        "setsid sh -c 'echo $$ > child; exec sleep 1000' & while [ ! -s child ]; do :; done; echo done";
+    let tuner = scene.put(leaves);
     let error = limited(&tuner, 600, 100).expect_err("its output has no end");
     assert_eq!(error, "tune check has ended, and another process holds its output open");
     let child = line_of(&scene.0.join("child")).parse().ok().and_then(rustix::process::Pid::from_raw);

@@ -3,6 +3,7 @@
 //! A note of both programs is on the disk before the first step. How far the host is, its link and its processes say.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use fleet::tuning::AnswerDigest;
@@ -10,6 +11,7 @@ use os::clock::since_boot_ms;
 use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 
+use super::link::ProgramLink;
 use super::{HostProgram, HostUpgrade, TwoPrograms};
 use crate::agent::changes::actor::{ActPhase, ActState, BegunAct, HostActor};
 use crate::agent::state::AgentStore;
@@ -42,7 +44,7 @@ struct UpgradeNote {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NoteKey {
     change: u64,
-    own: AnswerDigest,
+    pub(super) own: AnswerDigest,
 }
 
 /// The notes of a host, the newest last.
@@ -64,14 +66,19 @@ impl UpgradeNotes {
         Ok(self.all()?.into_iter().find(|note| note.key == *key))
     }
 
-    /// Keeps a note; that of an earlier attempt is forgotten.
-    fn put(&self, note: UpgradeNote) -> Result<(), String> {
+    /// Keeps a note; that of an earlier attempt is forgotten. Returns those for which there was no room: the oldest that the host has not kept,
+    /// or the oldest of all.
+    fn put(&self, note: UpgradeNote) -> Result<Vec<UpgradeNote>, String> {
         let mut notes = self.all()?;
         notes.retain(|other| other.key != note.key);
+        let mut forgotten = Vec::new();
+        while notes.len() >= NOTES_MAX {
+            let place = notes.iter().position(|other| !other.is_kept).unwrap_or(0);
+            forgotten.push(notes.remove(place));
+        }
         notes.push(note);
-        let old = notes.len().saturating_sub(NOTES_MAX);
-        notes.drain(..old);
-        self.keep(&notes)
+        self.keep(&notes)?;
+        Ok(forgotten)
     }
 
     /// Keeps a note in the place of that with the same key.
@@ -118,6 +125,10 @@ impl HostUpgrade {
     ) -> Result<BegunAct, String> {
         let planned = self.plan(version)?;
         if planned.own != *own {
+            let key = NoteKey { change, own: own.clone() };
+            if let Some(why) = self.unnoted(version, &key)? {
+                return Err(why);
+            }
             return Err("the host would change something else now than when it was planned".to_owned());
         }
         if planned.plan.is_empty() {
@@ -126,13 +137,53 @@ impl HostUpgrade {
         let until_ms = || since_boot_ms().saturating_add(confirm.as_millis() as u64);
         let (key, programs) = (NoteKey { change, own: own.clone() }, planned.programs);
         let note = UpgradeNote { key, attempt, programs, is_kept: false, until_ms: until_ms(), boot: boot() };
-        self.notes.put(note.clone())?;
-        self.go(&note.programs)?;
+        for UpgradeNote { key: NoteKey { change, .. }, programs, .. } in self.notes.put(note.clone())? {
+            let path = programs.before.path.display();
+            let why = format!(
+                "the upgrade of change {change} cannot be taken back any more: its note of {path} is forgotten, since there are {NOTES_MAX} newer ones"
+            );
+            (self.say)(LogLevel::Warning, &why);
+        }
+        if let Err(why) = self.go(&note.programs) {
+            if why.is_back {
+                self.forget(&note.key);
+            }
+            return Err(why.text);
+        }
         // The time for a controller begins when all is done. If the disk does not take it, it is shorter.
         if let Err(why) = self.notes.replace(UpgradeNote { until_ms: until_ms(), ..note }) {
             (self.say)(LogLevel::Warning, &format!("keep the note of an upgrade: {why}"));
         }
         Ok(BegunAct::Done)
+    }
+
+    /// Forgets the note of what is not there. One that stays takes a place and does no harm.
+    fn forget(&mut self, key: &NoteKey) {
+        if let Err(why) = self.notes.forget(key) {
+            (self.say)(LogLevel::Warning, &format!("forget the note of an upgrade: {why}"));
+        }
+    }
+
+    /// Why the host cannot be said to be as before a change of which there is no note: its link points to this version, and it did not do so when
+    /// it was planned.
+    pub(super) fn unnoted(&mut self, version: &str, key: &NoteKey) -> Result<Option<String>, String> {
+        let notes = self.notes.all()?;
+        if notes.iter().any(|note| note.key == *key) {
+            return Ok(None);
+        }
+        let link = ProgramLink::new(&self.settings.link)?;
+        let (target, program) = (link.target()?, self.path_of(version)?);
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_version = real(&target) == real(&program);
+        // Another change has put it there, and takes it back; or it was there before.
+        let is_other = notes.iter().any(|note| note.programs.after.path == target);
+        if !is_version || is_other || self.plan(version).is_ok_and(|planned| planned.own == key.own) {
+            return Ok(None);
+        }
+        let link = link.path().display();
+        Ok(Some(format!(
+            "the host has the version {version}, and no note of the one before; point {link} to that and reload"
+        )))
     }
 
     /// Takes a change back, if something of it is there.
@@ -158,10 +209,18 @@ impl HostUpgrade {
             HostProgram::Before => Ok(ActState::AsBefore),
             // What a person has done to one of the servers since is not taken back.
             HostProgram::After | HostProgram::Between(_) if note.is_kept => there(ActPhase::Kept),
-            HostProgram::Between(_) => there(ActPhase::Interrupted),
-            HostProgram::After => match note.left() {
-                Some(left) => there(ActPhase::Waiting(left)),
-                None => {
+            HostProgram::Between(why) => {
+                (self.say)(LogLevel::Warning, &format!("the upgrade is not whole: {why}"));
+                there(ActPhase::Interrupted)
+            }
+            HostProgram::After => match (note.left(), self.ended()) {
+                (Some(left), None) => there(ActPhase::Waiting(left)),
+                // What starts it next would start the new program, which nothing has proved to stay.
+                (_, Some(why)) => {
+                    (self.say)(LogLevel::Warning, &format!("after the upgrade {why}"));
+                    there(ActPhase::Interrupted)
+                }
+                (None, None) => {
                     (self.say)(LogLevel::Warning, "no controller was heard after the upgrade: going back");
                     match self.go_back_from(key) {
                         Ok(()) => Ok(ActState::AsBefore),
@@ -173,6 +232,35 @@ impl HostUpgrade {
                 }
             },
         }
+    }
+
+    /// Keeps a change of which all servers and routers still have the program. Otherwise the host goes back.
+    pub(super) fn keep_it(&mut self, key: &NoteKey) -> Result<(), String> {
+        let note = self.notes.of(key)?.ok_or("there is no note of it")?;
+        if note.is_kept {
+            return Ok(());
+        }
+        if let Some(why) = self.lacks(&note.programs.after)? {
+            (self.say)(LogLevel::Error, &format!("{why}, after the upgrade: going back"));
+            return match self.go_back_from(key) {
+                Ok(()) => Err(why),
+                Err(stuck) => Err(format!("{why}; and going back: {stuck}")),
+            };
+        }
+        self.notes.replace(UpgradeNote { is_kept: true, ..note })
+    }
+}
+
+#[cfg(test)]
+impl HostUpgrade {
+    /// Has a note of an upgrade that waits for a controller.
+    pub(super) fn note_for_test(&mut self, programs: TwoPrograms) -> NoteKey {
+        let key = NoteKey { change: 1, own: programs.after.digest.clone() };
+        let until_ms = since_boot_ms() + 3_600_000;
+        let note =
+            UpgradeNote { key: key.clone(), attempt: 1, programs, is_kept: false, until_ms, boot: boot() };
+        self.notes.put(note).expect("kept");
+        key
     }
 }
 
@@ -229,6 +317,11 @@ impl HostActor for HostUpgrade {
         self.look_at(&parts(change)?.1)
     }
 
+    fn is_there_unnoted(&mut self, change: &ChangeOrder) -> Result<bool, String> {
+        let (version, key) = parts(change)?;
+        Ok(self.unnoted(version, &key)?.is_some())
+    }
+
     fn begin(&mut self, change: &ChangeOrder, attempt: u32) -> Result<BegunAct, String> {
         let (version, key) = parts(change)?;
         let confirm = Duration::from_millis(change.confirm_ms);
@@ -236,12 +329,44 @@ impl HostActor for HostUpgrade {
     }
 
     fn keep(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {
-        let (_, key) = parts(change)?;
-        let note = self.notes.of(&key)?.ok_or("there is no note of it")?;
-        self.notes.replace(UpgradeNote { is_kept: true, ..note })
+        self.keep_it(&parts(change)?.1)
     }
 
     fn go_back(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {
-        self.go_back_from(&parts(change)?.1)
+        let (version, key) = parts(change)?;
+        match self.unnoted(version, &key)? {
+            Some(why) => Err(why),
+            None => self.go_back_from(&key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ProgramId;
+    use super::*;
+    use crate::service::turn::answer_digest;
+
+    #[test]
+    fn a_kept_upgrade_is_the_last_whose_note_gives_room() {
+        let folder = std::env::temp_dir().join(format!("evenkeel-notes-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let notes = UpgradeNotes::new(AgentStore::open(&folder).expect("a folder"));
+        let program = ProgramId { path: "/opt/one".into(), digest: answer_digest(b"one") };
+        let programs = TwoPrograms { before: program.clone(), after: program, since: 0 };
+        let put = |change: usize, is_kept: bool| {
+            let key = NoteKey { change: change as u64, own: answer_digest(b"own") };
+            let programs = programs.clone();
+            let note = UpgradeNote { key, attempt: 1, programs, is_kept, until_ms: 0, boot: boot() };
+            let forgotten = notes.put(note).expect("kept");
+            forgotten.iter().map(|note| note.key.change).collect::<Vec<_>>()
+        };
+        for change in 0..NOTES_MAX {
+            assert!(put(change, change != 2).is_empty());
+        }
+        assert!(put(5, true).is_empty(), "it takes its own place");
+        assert_eq!(put(100, true), [2], "one that was never kept");
+        assert_eq!(put(101, true), [0], "then the oldest");
+        fs::remove_dir_all(&folder).expect("it is ours");
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use os::DirectoryEntry;
 
-use crate::agent::tuning::program::check_way;
+use crate::agent::tuning::program::check_way_to_link;
 
 /// The link with this ending points to what the link pointed to before.
 const BEFORE: &str = ".before";
@@ -23,7 +23,7 @@ pub(super) struct ProgramLink {
 impl ProgramLink {
     /// The link at a path, if nobody but root and the agent's user can replace it.
     pub(super) fn new(path: &Path) -> Result<ProgramLink, String> {
-        check_way(path)?;
+        check_way_to_link(path)?;
         Ok(ProgramLink { path: path.to_owned() })
     }
 

@@ -15,6 +15,7 @@ use super::program::{KnownDigests, shown};
 use super::reload::{Ran, run};
 use crate::agent::server_stats::tally_in;
 use crate::agent::settings::UpgradedMember;
+use crate::agent::tuning::program::check_way;
 use crate::wire::converse;
 
 /// Interval of looks at the process.
@@ -90,8 +91,9 @@ pub(super) fn take_over(
     }
     let connecting = Connecting::begin(&member.place)?;
     let words: Vec<&OsStr> = member.reload.iter().map(OsStr::new).collect();
-    let ran =
-        run(&words, Some((STARTED_BY, wanted.link.as_os_str())), wanted.within).and_then(Ran::succeeded);
+    let ran = check_reload(member)
+        .and_then(|()| run(&words, Some((STARTED_BY, wanted.link.as_os_str())), wanted.within))
+        .and_then(Ran::succeeded);
     // On the way back one that has ended may be started by its unit and not by a reload.
     let reloaded = match ran {
         Err(why) if wanted.is_strict => Err(format!("its reload: {why}")),
@@ -109,6 +111,15 @@ pub(super) fn take_over(
     Ok(Proof::Taken(figures))
 }
 
+/// Nobody else could have put the program of a reload there: it runs as the agent does.
+///
+/// # Errors
+/// Who could.
+pub(super) fn check_reload(member: &UpgradedMember) -> Result<(), String> {
+    let program = member.reload.first().ok_or("expected a command, found none")?;
+    check_way(Path::new(program))
+}
+
 /// Waits until another process has the program and answers, and the old one has ended.
 fn wait(
     member: &UpgradedMember,
@@ -117,16 +128,38 @@ fn wait(
     old: Option<Process>,
     watch: &Stopwatch,
 ) -> Result<u32, String> {
-    loop {
-        let found = has_it(member, wanted, digests).and_then(|pid| match old {
+    let found = || {
+        has_it(member, wanted, digests).and_then(|pid| match old {
             Some(old) if old.lives() => Err(format!("the process {} from before has not ended", old.pid)),
             _ => Ok(pid),
-        });
-        match found {
+        })
+    };
+    until(found, wanted.within, watch)
+        .map_err(|why| format!("{why}, {} s after the reload", wanted.within.as_secs()))
+}
+
+/// Waits until one that had the program has it, should it not run or not answer just now.
+///
+/// # Errors
+/// What is not as it was.
+pub(super) fn still_has_it(
+    member: &UpgradedMember,
+    wanted: &Wanted<'_>,
+    digests: &mut KnownDigests,
+) -> Result<u32, String> {
+    until(|| has_it(member, wanted, digests), wanted.within, &Stopwatch::start())
+}
+
+/// Looks again until it is found, or the time is over.
+fn until(
+    mut found: impl FnMut() -> Result<u32, String>,
+    within: Duration,
+    watch: &Stopwatch,
+) -> Result<u32, String> {
+    loop {
+        match found() {
             Ok(pid) => return Ok(pid),
-            Err(why) if watch.passed() > wanted.within => {
-                return Err(format!("{why}, {} s after the reload", wanted.within.as_secs()));
-            }
+            Err(why) if watch.passed() > within => return Err(why),
             Err(_) => pause(LOOK_EVERY),
         }
     }

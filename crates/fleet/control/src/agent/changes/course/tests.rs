@@ -274,6 +274,47 @@ fn a_look_that_fails_is_no_trouble_of_a_host_that_keeps_a_change() {
 }
 
 #[test]
+fn a_host_that_cannot_look_any_more_says_so_of_a_change_that_it_keeps() {
+    for is_killed in [false, true] {
+        let mut host = host_with(true);
+        host.pass(1000);
+        if is_killed {
+            host.kill();
+        }
+        for _ in 1..BLIND_LOOKS_MAX {
+            assert!(host.step(Fault::Fails, false));
+            assert!(!matches!(host.course.word(), Some(HostWord::Stuck { .. })), "it may be busy");
+            host.pass(PAUSE_MAX.as_secs());
+        }
+        assert!(host.step(Fault::Fails, false));
+        host.says(&HostWord::Stuck { reason: "look how the host is: no space left on device".to_owned() });
+        // When it can be looked at again, all is well.
+        host.settle(true);
+        host.says(&HostWord::Changed { attempt: 1 });
+    }
+}
+
+#[test]
+fn what_may_be_there_without_a_note_is_asked_unless_it_is_known_to_be_back() {
+    let mut host = PlayedHost::new();
+    assert_eq!(host.course.may_be_unnoted(), Some(0), "an agent with another folder may have begun it");
+    // It is there, and cannot go back.
+    let there = ActState::There { attempt: 0, phase: ActPhase::Interrupted };
+    host.course.looked(Ok(there), "0", at(1));
+    assert_eq!(host.course.next(at(1)), CourseStep::GoBack(0));
+    host.course.has_gone_back(refused(), at(1));
+    host.says(&HostWord::Stuck { reason: "no space left on device".to_owned() });
+    // A person has put the one before back.
+    host.settle(false);
+    host.says(&HostWord::AsBefore);
+    assert_eq!(host.course.may_be_unnoted(), None);
+    assert_eq!(host.course.take(&order(2, Some(1))), Ok(true));
+    host.settle(true);
+    host.says(&HostWord::Changed { attempt: 1 });
+    assert_eq!(host.course.may_be_unnoted(), Some(1));
+}
+
+#[test]
 fn another_change_of_this_number_waits_until_the_first_one_is_taken_back() {
     let mut host = host_with(true);
     let mut other = order(1, Some(1));
