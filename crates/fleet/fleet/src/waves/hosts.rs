@@ -210,7 +210,7 @@ impl HostTable {
             Some(HostWord::Failed { attempt, reason }) if *attempt == told.attempt => {
                 Some((true, format!("it could not apply it: {reason}")))
             }
-            Some(HostWord::Stuck { reason }) => Some((true, format!("it cannot go back: {reason}"))),
+            Some(HostWord::Stuck { reason }) => Some((true, format!("it is stuck: {reason}"))),
             // It was told to go back, because it was at work for too long.
             Some(HostWord::Trying { attempt })
                 if *attempt == told.attempt && !told.is_on && told.lapses > 0 =>
