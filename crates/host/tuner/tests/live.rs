@@ -244,9 +244,9 @@ fn a_program_that_does_not_accept_is_told_from_one_that_does() {
     let own = ("accept-stalled".to_owned(), address.to_string());
     let finding = |last: tuner::Reading| {
         let series = Series::new(vec![first.clone(), last]).expect("a series");
-        let found = judge(&facts, &series).into_iter().map(|finding| (finding.rule, finding.subject));
+        let mut found = judge(&facts, &series).into_iter().map(|finding| (finding.rule, finding.subject));
         // Other programs of this host may be busy, too.
-        found.filter(|found| *found == own).last()
+        found.find(|found| *found == own)
     };
     let stalled = Some(own.clone());
     assert_eq!(finding(look(3000)), stalled);

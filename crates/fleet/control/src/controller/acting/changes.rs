@@ -356,6 +356,7 @@ impl Controller {
                 row,
                 change: open.change(),
                 objective: open.objective(),
+                asks_objectives: self.tuning.changes.asks_objectives(),
                 gate: open.gate().map(|gate| (gate, Some(self.figures_source().gate_state(gate)))),
                 is_deaf: !open.hears_most(),
             });
@@ -371,6 +372,7 @@ impl Controller {
                     row,
                     change: &change,
                     objective: objective.as_deref(),
+                    asks_objectives: self.tuning.changes.asks_objectives(),
                     gate: gate.as_ref().map(|gate| (gate, None)),
                     is_deaf: false,
                 })

@@ -95,6 +95,8 @@ pub(crate) struct ChangeSeen<'c> {
     pub(crate) row: &'c ChangeRow,
     pub(crate) change: &'c FleetChange,
     pub(crate) objective: Option<&'c str>,
+    /// This controller asks for objectives.
+    pub(crate) asks_objectives: bool,
     /// What it says now; none of a change that is over.
     pub(crate) gate: Option<(&'c ShadowGate, Option<GateState>)>,
     /// This controller hears too few of its hosts to decide.
@@ -173,7 +175,12 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
             }
         }
         if let Some(objective) = seen.objective {
-            writeln!(text, "objective: {objective}")?;
+            let unasked = if seen.asks_objectives {
+                ""
+            } else {
+                " (not asked by this controller, which has no --prometheus)"
+            };
+            writeln!(text, "objective: {objective}{unasked}")?;
         }
         match &seen.gate {
             Some((gate, Some(state))) => writeln!(text, "gate: {gate}, {}: {}", state.word(), state.text())?,
@@ -197,6 +204,7 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(), "is_deaf": seen.is_deaf,
         "hosts": row.hosts, "counts": row.end.is_none().then(|| counts_json(counts)),
         "looks": change.looks().iter().map(looks).collect::<Vec<_>>(), "objective": seen.objective,
+        "objective_is_asked_here": seen.objective.map(|_| seen.asks_objectives),
         "gate": seen.gate.as_ref().map(|(gate, state)| gate_json(gate, state.as_ref())),
         "left_out": left.iter().map(|(host, why)| json!({"host": host, "why": why.to_string()})).collect::<Vec<_>>(),
         "settings": change.plan().settings,
