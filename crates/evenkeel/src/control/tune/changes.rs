@@ -228,7 +228,7 @@ fn follow(place: &Place, number: u64) -> Result<FollowedEnd, Failure> {
         }
         let line = line_of(&answer.json);
         if line != said {
-            // Whoever has closed standard error does not want it.
+            // A person who has closed standard error does not want it.
             let _ = writeln!(io::stderr(), "{line}");
             said = line;
         }

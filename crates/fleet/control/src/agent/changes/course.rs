@@ -20,7 +20,7 @@ const WORK_LOOK_EVERY: Duration = Duration::from_secs(1);
 const LAPSE_LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The first pause after a step has failed; it doubles with each failure.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
-/// The longest pause: whoever removes the cause should not have to wait.
+/// The longest pause: a person who removes the cause should not have to wait.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Looks that fail before an attempt is given up that was not begun: a host that is busy may be so for a moment.
@@ -186,7 +186,7 @@ impl ChangeCourse {
     /// An attempt is about to begin: from here on it counts as begun.
     pub(super) fn begin(&mut self, attempt: u32, boot: &str) {
         self.tried(attempt, boot, AttemptOutcome::Begun);
-        // Not as before any more, whoever asks meanwhile.
+        // From now on it is not as before, for those who ask meanwhile, too.
         self.seen = Some(ActState::There { attempt, phase: ActPhase::AtWork });
         (self.failure, self.heard, self.complaint) = (None, None, None);
     }
