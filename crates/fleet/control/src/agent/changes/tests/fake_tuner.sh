@@ -36,6 +36,8 @@ undo() {
 lock() {
     exec 9>>lock
     flock -w 20 9 || refuse "lock: another one is at work"
+    # The kernel ends the real one with its agent.
+    [ -z "$EVENKEEL_PARENT" ] || kill -0 "$EVENKEEL_PARENT" 2>/dev/null || exit 1
     for journal in [0-9]*.journal; do
         [ -e "$journal" ] || continue
         read -r _ phase end _ <"$journal"
