@@ -3,10 +3,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 use serde_json::Value;
 
 use crate::support::running::Running;
@@ -17,18 +20,25 @@ struct Place {
     folder: PathBuf,
     port: u16,
     pages: u16,
+    _reserved: [OwnedFd; 2],
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
+/// A port that nobody else gets while the socket exists. The socket does not listen, so that servers can, one after the other.
+fn reserved_port() -> (OwnedFd, u16) {
+    let socket =
+        socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
+    set_socket_reuseaddr(&socket, true).expect("an option");
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = SocketAddrV4::try_from(getsockname(&socket).expect("an address")).expect("an IPv4 address");
+    (socket, address.port())
 }
 
 impl Place {
     fn new(name: &str, more: &str) -> Place {
         let folder = PathBuf::from(format!("/dev/shm/evenkeel-restored-{}-{name}", std::process::id()));
         fs::create_dir(&folder).expect("a folder in memory");
-        let place = Place { folder, port: free_port(), pages: free_port() };
-        let (port, pages) = (place.port, place.pages);
+        let ((one, port), (other, pages)) = (reserved_port(), reserved_port());
+        let place = Place { folder, port, pages, _reserved: [one, other] };
         let flags =
             format!("-l 127.0.0.1\n-m 16\n-u root\n-p {port}\n--metrics-listen 127.0.0.1:{pages}\n{more}\n");
         fs::write(place.flags(), flags.replace("ITEMS", &place.folder.join("items").display().to_string()))
