@@ -31,14 +31,8 @@ pub(super) struct MembersArguments {
     /// their members must have no slot
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',')]
     remove_host: Vec<HostId>,
-    /// Carry it out. Without it, what would change is shown
-    #[arg(long, requires = "why")]
-    apply: bool,
-    /// The reason, for the audit log
-    #[arg(long, value_name = "TEXT")]
-    why: Option<String>,
     #[command(flatten)]
-    place: Place,
+    act: MembersAct,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -106,22 +100,24 @@ pub(super) fn run(job: &MembersArguments) -> Result<ExitCode, Failure> {
         Some(MembersJob::Add(add)) => {
             let AddArguments { id, host, address, zone, class, held, act } = add.clone();
             let member = FleetMember { id, host, zone, class, address, is_held: held };
-            return act.ask(&[member], &[]);
+            return act.ask(&[member], &[], &[]);
         }
-        Some(MembersJob::Remove(RemoveArguments { ids, act })) => return act.ask(&[], ids),
+        Some(MembersJob::Remove(RemoveArguments { ids, act })) => return act.ask(&[], ids, &[]),
         None => {}
     }
     let members = job.file.as_deref().map(read).transpose()?.unwrap_or_default();
-    let why = job.why.as_ref().filter(|_| job.apply);
-    let (remove, remove_hosts) = (&job.remove, &job.remove_host);
-    let body = json!({"members": members, "remove": remove, "remove_hosts": remove_hosts, "why": why});
-    job.place.show(&job.place.ask(|client, within| client.post("/v1/members", &body, within))?)
+    job.act.ask(&members, &job.remove, &job.remove_host)
 }
 
 impl MembersAct {
-    fn ask(&self, members: &[FleetMember], remove: &[MemberId]) -> Result<ExitCode, Failure> {
+    fn ask(
+        &self,
+        members: &[FleetMember],
+        remove: &[MemberId],
+        remove_hosts: &[HostId],
+    ) -> Result<ExitCode, Failure> {
         let why = self.why.as_ref().filter(|_| self.apply);
-        let body = json!({"members": members, "remove": remove, "why": why});
+        let body = json!({"members": members, "remove": remove, "remove_hosts": remove_hosts, "why": why});
         self.place.show(&self.place.ask(|client, within| client.post("/v1/members", &body, within))?)
     }
 }

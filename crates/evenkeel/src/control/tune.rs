@@ -58,8 +58,9 @@ struct CheckArguments {
     place: Place,
 }
 
+/// What hosts are to plan, where no question with their plans is named.
 #[derive(Clone, Debug, Args)]
-struct PlanArguments {
+struct WishArguments {
     /// Which hosts: all, or host=, zone=, cluster= and class= with names between commas, such as cluster=web,zone=a,b
     #[arg(long, value_name = "SCOPE", required_unless_present = "id")]
     hosts: Option<String>,
@@ -69,6 +70,19 @@ struct PlanArguments {
     /// A strategy, as `evenkeel tune plan` has it
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
+}
+
+impl WishArguments {
+    /// As controllers are asked.
+    fn json(&self) -> Value {
+        json!({"hosts": self.hosts, "profile": self.profile, "strategy": self.strategy})
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+struct PlanArguments {
+    #[command(flatten)]
+    wish: WishArguments,
     /// Show what hosts have planned for this question within the last hour
     #[arg(long, value_name = "QUESTION", conflicts_with_all = ["hosts", "profile", "strategy"])]
     id: Option<String>,
@@ -107,30 +121,29 @@ fn check(job: &CheckArguments) -> Result<ExitCode, Failure> {
 
 fn plan(job: &PlanArguments) -> Result<ExitCode, Failure> {
     let place = &job.place;
-    let id = match &job.id {
-        Some(id) => id.clone(),
-        None => {
-            let body = json!({"hosts": job.hosts, "profile": job.profile, "strategy": job.strategy});
-            match ask(place, &body, job.wait)? {
-                Asked::Answered(id) => id,
-                Asked::Refused(code) => return Ok(code),
-            }
-        }
+    let id = match question(place, job.id.as_ref(), &job.wish.json(), job.wait)? {
+        Asked::Answered(id) => id,
+        Asked::Refused(code) => return Ok(code),
     };
     let path = format!("/v1/tune/plan?id={}", escaped(&id));
     place.show(&place.ask(|client, within| client.get(&path, within))?)
 }
 
 /// What has come of a question.
-pub(super) enum Asked {
+enum Asked {
     /// Hosts have answered, or the time is over.
     Answered(String),
     /// The controller says no, which was shown.
     Refused(ExitCode),
 }
 
+/// The question with this name; without one, hosts are asked for a wish.
+fn question(place: &Place, id: Option<&String>, wish: &Value, wait_s: u64) -> Result<Asked, Failure> {
+    id.map_or_else(|| ask(place, wish, wait_s), |id| Ok(Asked::Answered(id.clone())))
+}
+
 /// Asks hosts, and waits until none is waited for or the time is over.
-pub(super) fn ask(place: &Place, body: &Value, wait_s: u64) -> Result<Asked, Failure> {
+fn ask(place: &Place, body: &Value, wait_s: u64) -> Result<Asked, Failure> {
     let asked = place.ask(|client, within| client.post("/v1/tune/ask", body, within))?;
     let Some(id) = asked.json.get("id").and_then(Value::as_str).filter(|_| asked.is_ok()) else {
         return place.show(&asked).map(Asked::Refused);

@@ -9,7 +9,7 @@ use fleet::figures::shadow::ShadowGate;
 use os::clock::pause;
 use serde_json::{Map, Value, json};
 
-use super::{Asked, ask};
+use super::{Asked, WishArguments, question};
 use crate::control::ask::{Place, read};
 use crate::control::change::Change;
 use crate::failure::Failure;
@@ -20,15 +20,8 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// Arguments of `apply`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ApplyArguments {
-    /// Which hosts: all, or host=, zone=, cluster= and class= with names between commas, such as cluster=web,zone=a,b
-    #[arg(long, value_name = "SCOPE", required_unless_present = "id")]
-    hosts: Option<String>,
-    /// The needs of a kind of service, as `evenkeel tune plan` has it
-    #[arg(long, value_name = "NAME", required_unless_present_any = ["strategy", "id"], conflicts_with = "strategy")]
-    profile: Option<String>,
-    /// A strategy, as `evenkeel tune plan` has it
-    #[arg(long, value_name = "NAME")]
-    strategy: Option<String>,
+    #[command(flatten)]
+    wish: WishArguments,
     /// What hosts have planned for this question within the last hour
     #[arg(long, value_name = "QUESTION", conflicts_with_all = ["hosts", "profile", "strategy"])]
     id: Option<String>,
@@ -129,9 +122,8 @@ fn setting(text: &str) -> Result<(String, Value), String> {
 
 /// Shows the change that would be made of what hosts plan; with `--apply`, begins it.
 pub(super) fn apply(job: &ApplyArguments) -> Result<ExitCode, Failure> {
-    let wish = json!({"hosts": job.hosts, "profile": job.profile, "strategy": job.strategy});
     let promised: Vec<String> = job.promise.iter().map(|figure| word(*figure)).collect();
-    begin((job.id.as_ref(), &wish, job.wait), promised, &job.terms)
+    begin((job.id.as_ref(), &job.wish.json(), job.wait), promised, &job.terms)
 }
 
 /// Shows the change that would be made of the plans for a question, or for a wish that hosts are asked for first; with `--apply`, begins it.
@@ -141,12 +133,9 @@ pub(crate) fn begin(
     terms: &TermsArguments,
 ) -> Result<ExitCode, Failure> {
     let place = &terms.change.place;
-    let id = match id {
-        Some(id) => id.clone(),
-        None => match ask(place, wish, wait)? {
-            Asked::Answered(id) => id,
-            Asked::Refused(code) => return Ok(code),
-        },
+    let id = match question(place, id, wish, wait)? {
+        Asked::Answered(id) => id,
+        Asked::Refused(code) => return Ok(code),
     };
     let mut settings: Map<String, Value> = terms.set.iter().cloned().collect();
     if let Some(on_halt) = terms.on_halt {
