@@ -19,6 +19,24 @@ struct State {
     version: u64,
     /// The last report.
     said: Value,
+    /// Agents that have said something, by the number of their process, the newest last.
+    boots: Vec<Value>,
+}
+
+impl State {
+    /// An agent takes its turns on several connections: a report may arrive after a later one, and one of an agent that was killed after
+    /// those of the next. As a real controller, this one believes no older report.
+    fn note(&mut self, report: Value) {
+        let boot = report["boot"].clone();
+        if self.boots.last() == Some(&boot) {
+            if report["turn"].as_u64() > self.said["turn"].as_u64() {
+                self.said = report;
+            }
+        } else if !self.boots.contains(&boot) {
+            self.boots.push(boot);
+            self.said = report;
+        }
+    }
 }
 
 /// The controller. Its thread ends with the process.
@@ -92,10 +110,7 @@ impl PlayedController {
 
     fn answer(&self, report: Value) -> Option<Value> {
         let (seen, wait) = (report["seen"].as_u64(), report["wait_ms"] != 0);
-        {
-            let mut state = self.lock();
-            state.said = report;
-        }
+        self.lock().note(report);
         if wait && seen == Some(self.lock().version) {
             clock::pass(WAIT);
         }
