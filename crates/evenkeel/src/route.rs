@@ -12,6 +12,7 @@ mod reports;
 mod resolver;
 mod shadow_file;
 mod stats_files;
+mod takeover;
 mod tls;
 mod unresolved;
 mod unused_memory;
@@ -29,14 +30,13 @@ use net::{DriverChoice, Network, Running};
 use os::signals::{Signal, Signals};
 use router::flags::{RouteOptions, Validate};
 use router::{CountedPools, RoutePlan, RouteWorker, RouterShared, Settings, StartupFacts, flags};
+use server::options::MetricsAddress;
 use stdx::words::counted;
 
 use crate::failure::Failure;
 use crate::peers::cluster_file::ClusterFile;
 use crate::peers::endpoint::Endpoint;
 use crate::process::parent;
-use crate::process::pidfile::PidFile;
-use crate::process::supervisor::Supervisor;
 use crate::process::uring;
 use crate::terminal::line_queue::{LAST_LINES, LINES};
 use crate::terminal::log;
@@ -55,6 +55,7 @@ use reports::Reports;
 use resolver::{Resolver, lookup};
 use shadow_file::ShadowFile;
 use stats_files::StatsFiles;
+use takeover::{OfferedNetwork, RouterSuccession, Starter};
 use tls::RouterTls;
 
 /// Time at the end for requests that are under way. Most have their answer in some milliseconds; a server that hangs delays the end by no more.
@@ -89,9 +90,13 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
     // Before anything else is open. A check listens nowhere, so its descriptor need not be there.
     let is_check = options.validate == Some(Validate::Exit);
     let inherited = if is_check { None } else { listening::inherited(&options)? };
-    parent::follow()?;
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let options = options.check(cpus).map_err(refused)?;
+    // Before the first thread. A process in the background does not end with whoever has started it.
+    let starter = if is_check { None } else { Some(Starter::begin(&options)?) };
+    if !options.background {
+        parent::follow()?;
+    }
     options.notes.iter().for_each(|note| notice(note));
     let pools = counted_pools(options.pool_stats_file.as_deref());
     let mut configuration = Configuration::new(&options, Arc::clone(&pools));
@@ -118,8 +123,10 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
             return Ok(());
         }
     }
+    let starter = starter.expect("a check has ended");
     let settings = settings(&options, pools);
-    let ended = serve(&options, settings, inherited, (configuration, variables), plan, attempt, dump);
+    let ended =
+        serve(&options, settings, (inherited, starter), (configuration, variables), plan, attempt, dump);
     LINES.finish(LAST_LINES);
     ended
 }
@@ -127,28 +134,25 @@ pub(crate) fn run(options: RouteOptions) -> Result<(), Failure> {
 fn serve(
     options: &RouteOptions,
     settings: Settings,
-    inherited: Option<OwnedFd>,
+    (inherited, starter): (Option<OwnedFd>, Starter),
     (configuration, variables): (Configuration, Variables),
     plan: RoutePlan,
     attempt: Attempt,
     dump: Option<ConfigDump>,
 ) -> Result<(), Failure> {
-    let supervisor = Supervisor::of_environment();
     let server_count = plan.servers.len();
     let tls = RouterTls::load(options)?;
     let limits = Limits::raise(options, plan.sockets())?;
     let places = listening::places(options, inherited)?;
     let clock = Clock::start();
-    let network = bind(options, &places, &limits, &tls, clock)?;
+    let mut succession = RouterSuccession::begin(options)?;
+    let network = bind(options, &places, &limits, &tls, clock, succession.take_listeners())?;
     let shown = |(address, place): (_, &ListenPlace)| {
         if place.with_tls { format!("tls:{address}") } else { format!("{address}") }
     };
     let addresses: Vec<String> = network.addresses().iter().zip(&places).map(shown).collect();
-    let metrics = options.metrics_address().map_err(refused)?;
-    let endpoint = metrics.map(|(host, port)| Endpoint::at(host, port)).transpose();
-    let endpoint = endpoint.map_err(|error| Failure::other(error).with_status(TRANSIENT))?;
-    let pidfile = options.pidfile.as_deref().map(PidFile::write).transpose();
-    let _pidfile = pidfile.map_err(|failure| failure.with_status(TRANSIENT))?;
+    let endpoint = endpoint(options, succession.take_metrics())?;
+    let pidfile = succession.claim()?;
     let signals = Signals::block().map_err(|error| transient("block signals", error))?;
     LINES.start().map_err(|error| transient("start thread lines", error))?;
     let shared = share(options, settings, plan, &tls, attempt.is_from_dump);
@@ -179,7 +183,7 @@ fn serve(
     let rung = bell.clone();
     start("reload", move || reload.run(attempt, &rung))?;
     start_observers(options, &shared, &network, clock)?;
-    let (stop, ending) = (network.stop(), supervisor.clone());
+    let (stop, ending) = (network.stop(), starter.supervisor().clone());
     start("signals", move || {
         answer_signals(&signals, &bell, || {
             ending.stopping();
@@ -190,8 +194,11 @@ fn serve(
             }
         });
     })?;
-    let view = network.view();
+    let (view, leave) = (network.view(), network.stop());
     let scraped = endpoint.as_ref().map(Endpoint::shown).unwrap_or_default();
+    let metrics = endpoint.as_ref().map_or(Ok(Vec::new()), Endpoint::sockets);
+    let metrics = metrics.map_err(|error| transient("duplicate the sockets of metrics", error))?;
+    let offered = OfferedNetwork::of(&network, addresses.clone(), metrics).map_err(failed_later)?;
     if let Some(endpoint) = endpoint {
         let pages =
             RoutePages { shared: Arc::clone(&shared), view: view.clone(), clock, workers: options.proxies };
@@ -201,18 +208,25 @@ fn serve(
         let log = AsyncLog { queue, nudge: network.nudge(), files: LogFiles::new(options) };
         start("async-log", move || log.run())?;
     }
-    let running = start_workers(options, &shared, network)?;
-    let driver = driver(options, &view)?;
+    let (running, driver) = start_workers(options, &shared, network)?;
     let (threads, servers) = (counted(options.proxies, "thread"), counted(server_count, "server"));
-    inform(&format!(
-        "evenkeel {} routes on {}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
-        env!("CARGO_PKG_VERSION"),
-        addresses.join(", "),
-        limits.connections_max,
-    ));
-    supervisor.ready();
-    running.join().map_err(failed_later)?;
-    Ok(())
+    let announce = |taken: &str| {
+        inform(&format!(
+            "evenkeel {} routes on {}{taken}: {servers}, {threads} driven by {driver}, at most {} connections{scraped}",
+            env!("CARGO_PKG_VERSION"),
+            addresses.join(", "),
+            limits.connections_max,
+        ));
+    };
+    let begun = succession.take_over(offered, starter, options.verbosity, announce);
+    if begun.is_err() {
+        // The router before goes on, and this one has served meanwhile.
+        leave.hand_over(ANSWERS_WITHIN);
+    }
+    let ended = running.join().map_err(failed_later);
+    pidfile.remove();
+    begun?;
+    ended.map(drop)
 }
 
 /// What all threads have in common.
@@ -266,14 +280,21 @@ fn start_workers(
     options: &RouteOptions,
     shared: &Arc<RouterShared>,
     network: Network,
-) -> Result<Running<RouteWorker>, Failure> {
+) -> Result<(Running<RouteWorker>, String), Failure> {
     let seeds = (0..options.proxies).map(|_| random()).collect::<Result<Vec<_>, _>>()?;
     let workers = seeds.into_iter().map(|seed| RouteWorker::new(Arc::clone(shared), seed)).collect();
     let nudge = network.nudge();
-    let running = network.start(workers).map_err(failed_later)?;
+    let mut name = String::new();
+    // A driver that the kernel refuses is found before anybody is served: a router that takes over would lose connections.
+    let begin = |view: &net::View| {
+        name = driver(options, view)?;
+        Ok(())
+    };
+    let running = network.start_with(workers, Vec::new(), begin);
+    let running = running.map_err(|failure: Failure| failure.with_status(TRANSIENT))?;
     // Their first turn: limits of rates count from now on, not from the first connection.
     (0..options.proxies).for_each(|worker| nudge.nudge(worker));
-    Ok(running)
+    Ok((running, name))
 }
 
 fn bind(
@@ -282,6 +303,7 @@ fn bind(
     limits: &Limits,
     tls: &RouterTls,
     clock: Clock,
+    adopted: Vec<Arc<OwnedFd>>,
 ) -> Result<Network, Failure> {
     let listen: Vec<_> = places.iter().map(|place| place.listen.clone()).collect();
     let acceptor = |place: &ListenPlace| if place.with_tls { tls.acceptor() } else { None };
@@ -302,11 +324,20 @@ fn bind(
         handshake_threads: HANDSHAKE_THREADS,
         handshakes_max: limits.handshakes_max,
         backlog: options.backlog,
+        adopted,
         notice,
         clock,
         ..net::Options::default()
     };
     Network::bind(&listen, settings).map_err(failed_later)
+}
+
+/// The endpoint of metrics, with the sockets of the router before where they are at its address.
+fn endpoint(options: &RouteOptions, passed: Vec<OwnedFd>) -> Result<Option<Endpoint>, Failure> {
+    let address = options.metrics_address().map_err(refused)?;
+    let address = address.map(|(host, port)| MetricsAddress { host: host.map(str::to_owned), port });
+    let endpoint = address.map(|address| Endpoint::take_or_bind(&address, passed)).transpose();
+    endpoint.map_err(|failure| failure.with_status(TRANSIENT))
 }
 
 fn settings(options: &RouteOptions, counted_pools: Arc<CountedPools>) -> Settings {

@@ -33,6 +33,7 @@ mod route_compression;
 mod route_faults;
 mod route_hot_values;
 mod route_survival;
+mod route_takeover;
 mod route_tls;
 mod route_transcripts;
 mod route_udp;

@@ -4,6 +4,7 @@
 //! Another version is a copy of the binary with other bytes at its end. `EVENKEEL_TEST_ROUNDS` sets how often the agent is killed.
 
 mod fleet;
+mod full_disk;
 mod previous;
 
 use std::fs::{self, Permissions};
@@ -35,6 +36,8 @@ const INNER: &str = "EVENKEEL_TEST_UPGRADE";
 struct Host {
     folder: PathBuf,
     ports: Vec<u16>,
+    /// The name of the link in the folder.
+    link: &'static str,
 }
 
 impl Host {
@@ -50,25 +53,35 @@ impl Host {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("agent")).expect("a folder");
         fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("permissions");
-        let host = Host { folder, ports: Vec::new() };
+        let host = Host { folder, ports: Vec::new(), link: "current" };
         host.put("old", &[old, b"old"].concat());
         host.put("new", &[&*this_build(), b"new"].concat());
         symlink(host.path("old"), host.path("current")).expect("a link");
         let mut host = host;
-        for server in 0..servers {
-            let port = end_to_end::server::reserve_port().expect("a port").1.port();
-            host.ports.push(port);
-            let started = Command::new(&host.reload(server)[0]).args(&host.reload(server)[1..]).status();
-            assert!(started.expect("a start").success());
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it serves");
-            let sets = (0..ITEMS).map(|key| format!("set k{key} 0 0 4 noreply\r\nitem\r\n"));
-            let sets = sets.collect::<String>() + "mn\r\n";
-            stream.write_all(sets.as_bytes()).expect("sent");
-            let mut answer = String::new();
-            BufReader::new(stream).read_line(&mut answer).expect("an answer");
-            assert_eq!(answer, "MN\r\n");
-        }
+        (0..servers).for_each(|_| host.start_server());
         host
+    }
+
+    /// Has the link elsewhere from now on.
+    fn move_link(&mut self, link: &'static str) {
+        let target = fs::read_link(self.path(self.link)).expect("a link");
+        symlink(target, self.path(link)).expect("a link");
+        self.link = link;
+    }
+
+    /// One more server, with its items.
+    fn start_server(&mut self) {
+        let (server, port) = (self.ports.len(), end_to_end::server::reserve_port().expect("a port").1.port());
+        self.ports.push(port);
+        let started = Command::new(&self.reload(server)[0]).args(&self.reload(server)[1..]).status();
+        assert!(started.expect("a start").success());
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it serves");
+        let sets = (0..ITEMS).map(|key| format!("set k{key} 0 0 4 noreply\r\nitem\r\n"));
+        let sets = sets.collect::<String>() + "mn\r\n";
+        stream.write_all(sets.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).expect("an answer");
+        assert_eq!(answer, "MN\r\n");
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -93,7 +106,7 @@ impl Host {
         let port = self.ports[server].to_string();
         let words =
             ["serve", "-d", "-u", "root", "-m", "64", "-t", "1", "-l", "127.0.0.1", "-p", &port, "-P"];
-        let mut command = vec![path("current".to_owned())];
+        let mut command = vec![path(self.link.to_owned())];
         command.extend(words.map(str::to_owned));
         command.push(path(format!("pid-{server}")));
         command.extend(["--takeover".to_owned(), path(format!("next-{server}"))]);
@@ -119,7 +132,7 @@ impl Host {
             }
         };
         let settings = UpgradeSettings {
-            link: self.path("current"),
+            link: self.path(self.link),
             programs: self.path("{version}").display().to_string(),
             within,
             members: (0..self.ports.len()).map(member).collect(),
@@ -141,7 +154,7 @@ impl Host {
     /// Every server has the program, and all items.
     #[track_caller]
     fn check(&self, version: &str) {
-        let target = fs::read_link(self.path("current")).expect("a link");
+        let target = fs::read_link(self.path(self.link)).expect("a link");
         assert_eq!(target, self.path(version), "{}", self.said());
         for (server, port) in self.ports.iter().enumerate() {
             let pid = read_pid(&self.path(&format!("pid-{server}"))).expect("a process");
@@ -300,7 +313,9 @@ fn check_bad(lines: &str, within: Duration, expected: &str) {
     let mut agent = host.agent(within);
     let own = agent.planned("bad").expect("a plan");
     let clients = Clients::begin(&host);
+    let begun = clock::now();
     let error = agent.apply("bad", &own, CONFIRM).expect_err("it is of no use");
+    println!("back {:.2} s after its start: {error}", begun.elapsed().as_secs_f64());
     assert!(error.contains(expected), "{error}");
     assert_eq!(agent.seen(&own), Ok(HostProgram::Before));
     host.check("old");
@@ -343,7 +358,9 @@ fn a_version_that_loses_items_is_found_out_and_the_old_one_is_back() {
     let reload = |server| [vec![script.display().to_string()], host.reload(server)].concat();
     let mut agent = host.agent_with(Duration::from_secs(60), reload);
     let own = agent.planned("new").expect("a plan");
+    let begun = clock::now();
     let error = agent.apply("new", &own, CONFIRM).expect_err("items are lost");
+    println!("back {:.2} s after its start: {error}", begun.elapsed().as_secs_f64());
     assert!(error.contains("items after 500"), "{error}");
     assert_eq!(agent.seen(&own), Ok(HostProgram::Before));
     assert_eq!((missing(host.ports[0]), missing(host.ports[1])), (ITEMS, 0), "{}", host.said());
@@ -417,7 +434,7 @@ fn begin_as_agent(folder: &Path) {
     let ports = fs::read_to_string(folder.join("ports")).expect("ports");
     let ports = ports.lines().map(|port| port.parse().expect("a port")).collect();
     // It is the other process that ends the servers.
-    let host = std::mem::ManuallyDrop::new(Host { folder: folder.to_owned(), ports });
+    let host = std::mem::ManuallyDrop::new(Host { folder: folder.to_owned(), ports, link: "current" });
     let mut agent = host.agent(Duration::from_secs(30));
     let own = agent.planned("new").expect("a plan");
     fs::write(host.path("own.new"), own.as_str()).expect("written");

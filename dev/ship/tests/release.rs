@@ -45,7 +45,7 @@ fn the_changelog_and_the_chart_begin_with_this_version() {
 }
 
 /// A row of docs/upgrades.md, by its beginning, and where the code says its number.
-const FORMATS: [(&str, &str, &str); 7] = [
+const FORMATS: [(&str, &str, &str); 9] = [
     ("| [take-over](", "crates/cache/succession/src/takeover/state.rs", "pub(super) const FORMAT: u32 = "),
     (
         "| take-over: items in memory",
@@ -53,6 +53,8 @@ const FORMATS: [(&str, &str, &str); 7] = [
         "pub const LAYOUT_VERSION: u64 = ",
     ),
     ("| take-over: one connection", "crates/cache/server/src/connection/packed.rs", "const VERSION: u8 = "),
+    ("| [take-over of routers](", "crates/cache/succession/src/routers.rs", "const FORMAT: u32 = "),
+    ("| take-over of routers: one", "crates/fleet/router/src/worker.rs", "const CLIENT_VERSION: u8 = "),
     ("| [`-e`](", "crates/cache/store/src/manifest.rs", "pub const LAYOUT_VERSION: u64 = "),
     ("| `-e`: `FILE.meta`", "crates/cache/succession/src/memory_file/left.rs", "const FORMAT: u64 = "),
     ("| [agents of `load`]", "crates/measure/load/src/agents/talk.rs", "pub(crate) const PROTOCOL: u32 = "),

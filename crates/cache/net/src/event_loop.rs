@@ -45,6 +45,7 @@ use crate::INPUT_MAX;
 use crate::clock::Clock;
 use crate::event_loop::connection::Connection;
 use crate::event_loop::dialling::Dials;
+use crate::event_loop::handing::Giving;
 use crate::event_loop::lanes::Lanes;
 use crate::event_loop::turn::{Link, Order, Turn};
 use crate::files::file_reads::{FileReads, READS};
@@ -92,6 +93,7 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     stamped: StampedConnections,
     ticks: Ticks,
     departure: WorkerDeparture,
+    giving: Giving<K::Socket>,
     notice: Notice,
 }
 
@@ -156,6 +158,7 @@ impl<H: Handler> EventLoop<H> {
             self.handler.on_sent(|| clock.now());
             self.kernel.slice.end_if_over(events, now);
             self.departure.note(|| self.is_at_rest());
+            self.give();
         }
         let handed = if self.departure.is_decided() { self.hand_over() } else { Vec::new() };
         Ok((self.end(), handed))
@@ -186,6 +189,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             stamped: StampedConnections::default(),
             ticks: Ticks::new(setup.idle_timeout_s),
             departure: WorkerDeparture::new(setup.departure, setup.number),
+            giving: Giving::default(),
             notice: setup.notice,
         })
     }
@@ -210,7 +214,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     #[inline]
     pub(crate) fn wait_ms(&self, now: Now) -> u64 {
         let is_busy = !self.visits.is_empty() || !self.turn.is_idle() || self.datagram_sockets.any_readable();
-        if is_busy || self.ticks.is_searching() || self.reads.have_results() {
+        if is_busy || self.giving.has_more() || self.ticks.is_searching() || self.reads.have_results() {
             return 0;
         }
         let known_ms = self.visits.later_ms().min(self.ticks.next_ms()).saturating_sub(now.ms());
@@ -498,6 +502,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
                 }
                 WorkerMessage::Dialled(token, result) => self.secured(token, result, now),
                 WorkerMessage::Handed(handed, arrival) => self.open_handed(handed, arrival, now),
+                WorkerMessage::Give(to) => self.begin_giving(to),
                 WorkerMessage::Drain => self.departure.drain(),
                 WorkerMessage::Stop => self.departure.stop(),
             }

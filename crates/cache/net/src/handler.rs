@@ -102,6 +102,10 @@ pub trait Handler {
         false
     }
 
+    /// From now on, the network gives away each connection that [`Handler::pack`] says is at rest, or it does not any more. A handler that
+    /// begins no request meanwhile (it returns [`Next::Wait`], and wakes those that wait when this is over) has all at rest soon.
+    fn leave(&mut self, _leaving: bool, _turn: &mut Turn<Self::Held>) {}
+
     /// The UDP place dialled with this tag has a socket: datagrams to [`crate::DatagramPeer::Dialled`] go to the place,
     /// and datagrams from the place come from this peer, until [`Turn::close_socket`].
     fn on_socket(&mut self, _tag: u64, _socket: SocketId, _turn: &mut Turn<Self::Held>) {}

@@ -45,6 +45,7 @@ pub use event_loop::turn::{Link, Turn};
 pub use files::block::Block;
 pub use files::file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
+pub use network::giver::{Giver, Intake};
 pub use network::handed::HandedConnection;
 pub use network::placement::{Deal, WorkerPlacement};
 pub use network::view::{ConnectionCursor, ConnectionEntry, Counts, View};
@@ -74,6 +75,8 @@ pub use sockets::segments;
 pub use files::block;
 
 pub use event_loop::dial;
+
+pub use network::giver;
 
 pub use network::handed;
 

@@ -12,15 +12,15 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::getpeername;
 
 use crate::event_loop::{EventLoop, WorkerSetup};
-use crate::handler::{Arrival, ConnectionId, Handler, Origin};
+use crate::handler::Handler;
 use crate::kernel::driver::IoDriver;
 use crate::network::acceptor::AcceptLoop;
 use crate::network::connection_table::{ConnectionTable, TableWriter, code};
 use crate::network::dealer::Dealer;
 use crate::network::departure::Departure;
+use crate::network::giver::{Giver, Intake};
 use crate::network::handed::HandedConnection;
 use crate::network::limit::ConnectionLimit;
 use crate::network::message_queue::{MessageQueue, WorkerMessage, notify};
@@ -31,12 +31,10 @@ use crate::secure::handshakes::{
     self, Acceptors, Candidate, DialHandshakes, HandshakeDealer, HandshakeSetup, HandshakeThread,
 };
 use crate::sockets::accept_queue::{QueueLength, QueueSettings};
-use crate::sockets::address::{Address, Transport};
+use crate::sockets::address::Address;
 use crate::sockets::fast_open::set_fast_open;
 use crate::sockets::inherited;
-use crate::sockets::listener::{
-    Listen, Listener, RECEIVE_BUFFER, bind_udp, buffer_line, local_address, peer_address,
-};
+use crate::sockets::listener::{Listen, Listener, RECEIVE_BUFFER, bind_udp, buffer_line};
 
 /// An error of a network as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -278,7 +276,9 @@ impl Network {
             starts.push(start);
             move || started.recv().map_err(|_| Errno::CANCELED)
         };
-        self.deal(connections);
+        if !connections.is_empty() {
+            self.intake().deal(connections);
+        }
         let handshakes = self.start_handshakes(running)?;
         let placement = self.options.placement.clone();
         let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
@@ -355,25 +355,20 @@ impl Network {
         all_prepared.recv().map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// Gives connections of another network to the workers.
-    fn deal(&self, connections: Vec<HandedConnection>) {
-        let mut dealer = Dealer::new(self.stop.message_queues.to_vec(), 0, Arc::clone(&self.view.choice));
-        for handed in connections {
-            let Some(Bound::Stream(listener)) = self.listeners.get(usize::from(handed.listener)) else {
-                continue;
-            };
-            let peer = getpeername(&handed.socket).ok().flatten();
-            let arrival = Arrival {
-                id: ConnectionId(self.view.limit.connection_opened()),
-                origin: Origin::Accepted { listener: handed.listener },
-                transport: if listener.is_unix() { Transport::Unix } else { Transport::Tcp },
-                peer: peer_address(peer, listener),
-                local: local_address(&handed.socket, listener),
-                security: None,
-            };
-            dealer.deal(WorkerMessage::Handed(handed, arrival));
-        }
-        dealer.post();
+    /// The way for connections of another network into this one.
+    pub fn intake(&self) -> Intake {
+        let again = |bound: &Bound| match bound {
+            Bound::Stream(listener) => Some(listener.again()),
+            Bound::Datagrams(..) => None,
+        };
+        let listeners = self.listeners.iter().map(again).collect();
+        let (queues, choice) = (Arc::clone(&self.stop.message_queues), Arc::clone(&self.view.choice));
+        Intake::new(listeners, queues, choice, Arc::clone(&self.view.limit))
+    }
+
+    /// A handle that gives its connections to another network while both serve.
+    pub fn giver(&self) -> Giver {
+        Giver::new(self.stop(), &self.view, self.intake())
     }
 
     /// Starts the threads that do TLS handshakes, if there is a listener that needs them.
@@ -634,6 +629,7 @@ pub(crate) mod acceptor;
 pub(crate) mod connection_table;
 pub(crate) mod dealer;
 pub(crate) mod departure;
+pub mod giver;
 pub mod handed;
 pub(crate) mod limit;
 pub(crate) mod message_queue;

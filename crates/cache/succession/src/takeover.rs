@@ -41,11 +41,12 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
+pub(crate) mod asking;
 mod flash;
-mod predecessor;
-mod state;
+pub(crate) mod predecessor;
+pub(crate) mod state;
 mod successor;
-mod wire;
+pub(crate) mod wire;
 
 use wire::Wire;
 
@@ -53,7 +54,7 @@ pub use predecessor::{OfferedServer, Successors, TakeoverOutcome, TakeoverSocket
 pub use successor::{Inheritance, Predecessor};
 
 /// Time for an answer that takes no work.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 
 /// Time for a process that has closed its end to be gone: one that is killed closes it before its memory is given back, which takes
 /// seconds where there is much of it, or the host is busy.
@@ -83,13 +84,13 @@ fn is_sealed(memory: impl AsFd) -> bool {
 }
 
 /// The process at the other end.
-struct OtherProcess {
+pub(crate) struct OtherProcess {
     /// `None`: it was gone before it could be watched.
     pidfd: Option<OwnedFd>,
 }
 
 impl OtherProcess {
-    fn of(stream: impl AsFd) -> Result<OtherProcess, String> {
+    pub(crate) fn of(stream: impl AsFd) -> Result<OtherProcess, String> {
         let peer = socket_peercred(stream).map_err(|error| error.to_string())?;
         match pidfd_open(peer.pid, PidfdFlags::empty()) {
             Ok(pidfd) => Ok(OtherProcess { pidfd: Some(pidfd) }),
@@ -100,13 +101,13 @@ impl OtherProcess {
     }
 
     /// Whether it lives; if it has closed its end, whether it goes on living for a while.
-    fn is_alive(&self, wire: &Wire) -> bool {
+    pub(crate) fn is_alive(&self, wire: &Wire) -> bool {
         let patience = if wire.is_closed() { GOING } else { AT_ONCE };
         let ended = |pidfd: &OwnedFd| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&patience));
         self.pidfd.as_ref().is_some_and(|pidfd| !matches!(ended(pidfd), Ok(1..)))
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("the other process says something else: {error}"))
 }

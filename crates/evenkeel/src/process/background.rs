@@ -1,4 +1,4 @@
-//! Detaching to the background (`-d`), without losing the errors of the start.
+//! Detaching to the background (`-d`, `--background`), without losing the errors of the start.
 //!
 //! ```text
 //! the process that was started ── fork ─► between ── fork ─► serves
@@ -21,7 +21,6 @@ use os::clock::pause;
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, getpid, getppid};
-use server::options::{Listen, Options};
 
 use crate::failure::{Failure, say};
 use crate::process::supervisor::Supervisor;
@@ -45,15 +44,23 @@ const FAILS: u8 = b'-';
 /// The side of the process that is to serve.
 pub(crate) struct Background(());
 
+/// What a process in the background keeps.
+pub(crate) struct Kept {
+    /// The working directory: paths are used later that hold nowhere else.
+    pub(crate) folder: bool,
+    /// Standard output and standard error.
+    pub(crate) output: bool,
+}
+
 impl Background {
     /// Forks the process twice; returns in the last child only. There must be no other thread yet. The first process tells `supervisor`
     /// when the last one serves: it is the one that the supervisor has started.
-    pub(crate) fn enter(supervisor: &Supervisor) -> Result<Self, Failure> {
-        let failed = |error| Failure::system("go to the background (-d)", error);
+    pub(crate) fn enter(supervisor: &Supervisor, verb: &str) -> Result<Self, Failure> {
+        let failed = |error| Failure::system("go to the background", error);
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         if let Half::Parent(between) = sys::fork().map_err(failed)? {
             drop(writer);
-            std::process::exit(outcome(reader, between, supervisor));
+            std::process::exit(outcome(reader, between, supervisor, verb));
         }
         drop(reader);
         let between = getpid();
@@ -70,14 +77,12 @@ impl Background {
 
     /// Detaches from the terminal and the working directory, and reports success to the process that was started. Returns whether that
     /// one was still there to be told.
-    pub(crate) fn detach(self, options: &Options) -> Result<bool, Failure> {
-        let failed = |error| Failure::system("leave the terminal (-d)", error);
-        // As in memcached: core files are written to the directory where the server was started, and the output of `-v`
-        // stays visible.
-        if !options.process.core_dumps && only_absolute_paths(options) {
+    pub(crate) fn detach(self, kept: &Kept) -> Result<bool, Failure> {
+        let failed = |error| Failure::system("leave the terminal", error);
+        if !kept.folder {
             rustix::process::chdir("/").map_err(|error| failed(error.into()))?;
         }
-        if options.verbosity == 0 {
+        if !kept.output {
             let null =
                 DirectoryEntry::of(Path::new("/dev/null")).and_then(|entry| entry.open(OFlags::RDWR, 0));
             let null = null.map_err(failed)?;
@@ -102,7 +107,7 @@ fn tell(how: u8, number: i32) -> bool {
 }
 
 /// The exit status of the process that was started, when the start has ended.
-fn outcome(reader: OwnedFd, between: Pid, supervisor: &Supervisor) -> i32 {
+fn outcome(reader: OwnedFd, between: Pid, supervisor: &Supervisor, verb: &str) -> i32 {
     let ended = rustix::process::waitpid(Some(between), WaitOptions::empty());
     let status = ended.ok().flatten().and_then(|(_, status)| status.exit_status()).unwrap_or(1);
     let mut told = [0; 5];
@@ -120,7 +125,7 @@ fn outcome(reader: OwnedFd, between: Pid, supervisor: &Supervisor) -> i32 {
         }
         Err(_) if status == 0 => {
             say(format_args!(
-                "evenkeel: serve: the process in the background ended before it served, and without a word: it was killed, perhaps for \
+                "evenkeel: {verb}: the process in the background ended before it served, and without a word: it was killed, perhaps for \
                  want of memory"
             ));
             KILLED
@@ -128,16 +133,4 @@ fn outcome(reader: OwnedFd, between: Pid, supervisor: &Supervisor) -> i32 {
         // The process between could not go on, and has said why.
         Err(_) => status,
     }
-}
-
-/// Whether the paths of files that are removed at the end, or read again, also hold in another directory.
-fn only_absolute_paths(options: &Options) -> bool {
-    let sockets = options.listeners.iter().filter_map(|listen| match listen {
-        Listen::Unix { path, .. } => Some(path.as_path()),
-        Listen::Tcp { .. } | Listen::Udp { .. } | Listen::Inherited(_) => None,
-    });
-    let users = options.auth.as_ref().map(|auth| &*auth.file);
-    let others = [&options.cluster_file, &options.memory_file, &options.process.pidfile];
-    let others = others.into_iter().filter_map(|path| path.as_deref());
-    sockets.chain(users).chain(others).all(Path::is_absolute)
 }

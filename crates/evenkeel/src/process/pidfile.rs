@@ -1,4 +1,4 @@
-//! The file that names the process (`-P`).
+//! The file that names the process (`-P`). Two processes write it when one takes over from the other.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,10 @@ use crate::failure::Failure;
 /// For everyone to read, and for nobody else to write, whatever the umask: who may write it could make a script end another process.
 const MODE: u32 = 0o644;
 
+fn content() -> String {
+    format!("{}\n", std::process::id())
+}
+
 /// A file that holds the process id, removed with this value.
 pub(crate) struct PidFile {
     path: PathBuf,
@@ -22,7 +26,7 @@ impl PidFile {
         let write = || {
             DirectoryEntry::of(path)?.replace(MODE, |file| {
                 fchmod(&*file, Mode::from_raw_mode(MODE))?;
-                writeln!(file, "{}", std::process::id())
+                file.write_all(content().as_bytes())
             })
         };
         write().map_err(|error| Failure::system(format!("write {} (-P)", path.display()), error))?;
@@ -32,9 +36,12 @@ impl PidFile {
 
 impl Drop for PidFile {
     /// It may be gone already, or its directory may not be writable for the user that the server has become: then it
-    /// stays.
+    /// stays. So does that of another process which has taken over.
     fn drop(&mut self) {
-        let _ = DirectoryEntry::of(&self.path).and_then(|entry| entry.remove());
+        let is_own = std::fs::read_to_string(&self.path).is_ok_and(|text| text == content());
+        if is_own {
+            let _ = DirectoryEntry::of(&self.path).and_then(|entry| entry.remove());
+        }
     }
 }
 
@@ -64,6 +71,16 @@ mod tests {
         assert!(found.is_file());
         assert_eq!(found.permissions().mode() & 0o777, 0o644);
         drop(file);
+    }
+
+    #[test]
+    fn a_file_that_names_another_process_stays() {
+        let path = std::env::temp_dir().join(format!("evenkeel-pidfile-other-{}", std::process::id()));
+        let file = PidFile::write(&path).expect("the directory for temporary files can be written to");
+        fs::write(&path, "1\n").expect("written");
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "1\n");
+        fs::remove_file(&path).expect("it is ours");
     }
 
     #[test]

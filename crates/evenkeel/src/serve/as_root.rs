@@ -99,7 +99,8 @@ impl ParsedCommand {
         if let Some(line) = resources::raise(&mut options)? {
             log::warning("serve", line);
         }
-        let background = options.process.daemonize.then(|| Background::enter(&supervisor)).transpose()?;
+        let background =
+            options.process.daemonize.then(|| Background::enter(&supervisor, "serve")).transpose()?;
         let process = ServingProcess::new(options, identity, supervisor, background);
         let options = process.options();
         Server::check(options).map_err(Failure::other)?;

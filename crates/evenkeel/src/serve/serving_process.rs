@@ -1,10 +1,12 @@
 //! The process that a server runs in: its options, the user that it becomes, and whoever waits for its start.
 
-use server::options::Options;
+use std::path::Path;
+
+use server::options::{Listen, Options};
 
 use super::lines::notice;
 use crate::failure::Failure;
-use crate::process::background::Background;
+use crate::process::background::{Background, Kept};
 use crate::process::pidfile::PidFile;
 use crate::process::privileges::TargetUser;
 use crate::process::supervisor::Supervisor;
@@ -73,7 +75,7 @@ impl ServingProcess {
         match (self.background.take(), predecessor) {
             (Some(background), _) => {
                 LINES.finish(LAST_LINES);
-                if !background.detach(&self.options)? {
+                if !background.detach(&kept(&self.options))? {
                     self.supervisor.ready_in(rustix::process::getpid());
                 }
             }
@@ -85,6 +87,24 @@ impl ServingProcess {
         }
         Ok(())
     }
+}
+
+/// As in memcached: core files are written to the directory where the server was started, and the output of `-v` stays visible.
+fn kept(options: &Options) -> Kept {
+    let folder = options.process.core_dumps || !only_absolute_paths(options);
+    Kept { folder, output: options.verbosity > 0 }
+}
+
+/// Whether the paths of files that are removed at the end, or read again, also hold in another directory.
+fn only_absolute_paths(options: &Options) -> bool {
+    let sockets = options.listeners.iter().filter_map(|listen| match listen {
+        Listen::Unix { path, .. } => Some(path.as_path()),
+        Listen::Tcp { .. } | Listen::Udp { .. } | Listen::Inherited(_) => None,
+    });
+    let users = options.auth.as_ref().map(|auth| &*auth.file);
+    let others = [&options.cluster_file, &options.memory_file, &options.process.pidfile];
+    let others = others.into_iter().filter_map(|path| path.as_deref());
+    sockets.chain(users).chain(others).all(Path::is_absolute)
 }
 
 /// What became of a server that was to be taken over.

@@ -74,6 +74,9 @@ pub enum RouterPeer {
     Server(u32),
 }
 
+/// The version of a client's state on its way to another router.
+const CLIENT_VERSION: u8 = 1;
+
 /// A turn that begins so long after it was due, or lasts so long, is this host's fault: its CPUs were busy. Replies have arrived
 /// meanwhile, and are read for as long before any request times out.
 const LATE_US: u64 = 100_000;
@@ -173,14 +176,22 @@ impl Handler for RouteWorker {
         }
     }
 
-    /// At the end of the router, which waits for this moment: there is nothing in it for another one.
+    /// Between two requests, a client is like one that has just connected.
     fn pack(&self, peer: &RouterPeer) -> Option<Vec<u8>> {
         match peer {
             RouterPeer::Client(state) if state.is_between() && self.clients.is_answered(state.id) => {
-                Some(Vec::new())
+                Some(vec![CLIENT_VERSION])
             }
             RouterPeer::Client(_) | RouterPeer::Server(_) => None,
         }
+    }
+
+    fn unpack(&mut self, peer: &mut RouterPeer, state: &[u8]) -> bool {
+        matches!(peer, RouterPeer::Client(_)) && state == [CLIENT_VERSION]
+    }
+
+    fn leave(&mut self, leaving: bool, turn: &mut Turn<Arc<[u8]>>) {
+        self.clients.leave(leaving, turn);
     }
 
     fn on_drained(&mut self, peer: &mut RouterPeer, turn: &mut Turn<Arc<[u8]>>) {

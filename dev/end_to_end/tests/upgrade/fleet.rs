@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -15,8 +15,10 @@ use end_to_end::{clock, subject};
 
 const SERVERS: usize = 9;
 const ROUTERS: usize = 3;
-/// Items of all servers.
-const ITEMS: usize = 1000;
+/// Items of each client.
+const ITEMS: usize = 300;
+/// The variable with the number of clients.
+const CLIENTS: &str = "EVENKEEL_TEST_CLIENTS";
 
 /// The processes, and a folder for each host. All of it ends with this value.
 struct UpgradedFleet {
@@ -24,9 +26,6 @@ struct UpgradedFleet {
     children: Vec<Child>,
     pid_files: Vec<PathBuf>,
     routers: Vec<SocketAddr>,
-    /// Routers are started again until then.
-    end: Arc<AtomicBool>,
-    keepers: Vec<JoinHandle<()>>,
 }
 
 impl UpgradedFleet {
@@ -40,9 +39,8 @@ impl UpgradedFleet {
             fs::write(path.join("evenkeel"), [&*binary, version.as_bytes()].concat()).expect("a program");
             fs::set_permissions(path.join("evenkeel"), Permissions::from_mode(0o755)).expect("permissions");
         }
-        let (children, pid_files, routers, keepers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let end = Arc::new(AtomicBool::new(false));
-        let mut fleet = UpgradedFleet { folder, children, pid_files, routers, end, keepers };
+        let (children, pid_files, routers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fleet = UpgradedFleet { folder, children, pid_files, routers };
         let (register, socket) = (fleet.path("register"), fleet.path("control"));
         let register = format!("directory:{register}");
         let certificate = super::controller_certificate(&fleet.folder);
@@ -102,30 +100,19 @@ impl UpgradedFleet {
         port
     }
 
-    /// A router whose listening socket outlives it, as one of systemd's does.
     fn router(&mut self, number: usize) {
         let name = format!("r{number}");
-        let [link, pid] = ["current", "pid"].map(|what| self.path(&format!("{name}-{what}")));
+        let [link, pid, next] = ["current", "pid", "next"].map(|what| self.path(&format!("{name}-{what}")));
         symlink(self.path("programs/old/evenkeel"), &link).expect("a link");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
+        let address = end_to_end::server::reserve_port().expect("a port").1;
+        let (port, routes) = (address.port().to_string(), self.path("routes.json"));
+        let flags = ["route", "--background", "-f", &routes, "--listen-addresses", "127.0.0.1", "-p", &port];
+        let words = [&[link.as_str()], &flags[..], &["-P", &pid, "--takeover", &next]].concat();
+        assert!(Command::new(words[0]).args(&words[1..]).status().expect("a start").success());
         self.routers.push(address);
-        let (end, routes, pid_file) = (Arc::clone(&self.end), self.path("routes.json"), pid.clone());
-        let keep = move || {
-            while !end.load(Ordering::Acquire) {
-                let script = "exec \"$0\" route -f \"$1\" --listen-sock-fd 3 -P \"$2\" 3<&0 </dev/null";
-                let mut command = Command::new("sh");
-                command.args(["-c", script, &link, &routes, &pid_file]);
-                let socket = listener.try_clone().expect("a descriptor");
-                command.stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)));
-                command.stdout(Stdio::null()).stderr(Stdio::null());
-                command.spawn().expect("a router").wait().expect("it is ours");
-            }
-        };
-        self.keepers.push(std::thread::spawn(keep));
         self.pid_files.push(PathBuf::from(&pid));
         let member = format!(
-            "[[router]]\nname = \"{name}\"\nview = \"main\"\nfile = \"{}\"\naddress = \"{address}\"\npid_file = \"{pid}\"\nreload = [\"/bin/sh\", \"-c\", \"kill -TERM $(cat {pid})\"]\n",
+            "[[router]]\nname = \"{name}\"\nview = \"main\"\nfile = \"{}\"\naddress = \"{address}\"\npid_file = \"{pid}\"\nreload = {words:?}\n",
             self.path(&format!("{name}.json")),
         );
         self.host(&name, &member);
@@ -161,7 +148,6 @@ impl UpgradedFleet {
 
 impl Drop for UpgradedFleet {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Release);
         for child in &mut self.children {
             let _ = child.kill();
             let _ = child.wait();
@@ -169,7 +155,6 @@ impl Drop for UpgradedFleet {
         for pid in self.pid_files.iter().filter_map(|file| super::read_pid(file)) {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
-        self.keepers.drain(..).for_each(|keeper| drop(keeper.join()));
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -177,50 +162,102 @@ impl Drop for UpgradedFleet {
 /// What clients of routers have met.
 #[derive(Clone, Copy, Debug, Default)]
 struct RoutedMet {
+    requests: u64,
     gets: u64,
     missed: u64,
+    /// Values that had been replaced before.
+    older: u64,
     refused: u64,
     /// The router closed the connection before it answered; the client has connected and asked again.
     repeated: u64,
+    /// Requests that took more than 50 ms.
+    late: u64,
     longest: Duration,
 }
 
-fn get_until(router: SocketAddr, end: &AtomicBool) -> RoutedMet {
-    let mut met = RoutedMet::default();
-    let mut stream: Option<BufReader<TcpStream>> = None;
-    while !end.load(Ordering::Acquire) {
-        // The processes of the fleet have two CPUs together.
-        clock::pass(Duration::from_millis(1));
-        let begun = clock::now();
-        let key = met.gets as usize % ITEMS;
-        let answer = loop {
-            let mut connected = match stream.take() {
+impl RoutedMet {
+    fn with(self, other: RoutedMet) -> RoutedMet {
+        RoutedMet {
+            requests: self.requests + other.requests,
+            gets: self.gets + other.gets,
+            missed: self.missed + other.missed,
+            older: self.older + other.older,
+            refused: self.refused + other.refused,
+            repeated: self.repeated + other.repeated,
+            late: self.late + other.late,
+            longest: self.longest.max(other.longest),
+        }
+    }
+}
+
+/// A client with keys of its own, which knows what it has stored.
+struct RoutedClient {
+    router: SocketAddr,
+    number: usize,
+    stream: Option<BufReader<TcpStream>>,
+    met: RoutedMet,
+}
+
+impl RoutedClient {
+    /// The answer, which ends with one of these.
+    fn ask(&mut self, request: &str, ends: &[&str]) -> String {
+        loop {
+            let mut connected = match self.stream.take() {
                 Some(stream) => stream,
-                None => match TcpStream::connect(router) {
+                None => match TcpStream::connect(self.router) {
                     Ok(stream) => BufReader::new(stream),
                     Err(_) => {
-                        met.refused += 1;
+                        self.met.refused += 1;
                         continue;
                     }
                 },
             };
+            let is_whole = |answer: &str| ends.iter().any(|end| answer.ends_with(end));
             let mut answer = String::new();
-            let asked = connected.get_mut().write_all(format!("get k{key}\r\n").as_bytes()).is_ok();
-            while asked
-                && !answer.ends_with("END\r\n")
-                && connected.read_line(&mut answer).is_ok_and(|len| len > 0)
-            {}
-            if answer.ends_with("END\r\n") {
-                stream = Some(connected);
-                break answer;
+            let asked = connected.get_mut().write_all(request.as_bytes()).is_ok();
+            while asked && !is_whole(&answer) && connected.read_line(&mut answer).is_ok_and(|len| len > 0) {}
+            if is_whole(&answer) {
+                self.stream = Some(connected);
+                return answer;
             }
-            met.repeated += 1;
-        };
-        met.gets += 1;
-        met.missed += u64::from(!answer.contains("\r\nitem\r\n"));
-        met.longest = met.longest.max(begun.elapsed());
+            self.met.repeated += 1;
+        }
     }
-    met
+
+    fn ask_until(mut self, end: &AtomicBool) -> RoutedMet {
+        let mut stored = vec![0_u64; ITEMS];
+        // All of them first, then one in ten requests.
+        while !end.load(Ordering::Acquire) {
+            let request = self.met.requests as usize;
+            if request >= ITEMS {
+                // The processes of the fleet have two CPUs together.
+                clock::pass(Duration::from_millis(1));
+            }
+            let (begun, key) = (clock::now(), request % ITEMS);
+            let name = format!("c{}k{key}", self.number);
+            if request < ITEMS || request % 10 == request / ITEMS % 10 {
+                let value = stored[key] + 1;
+                let text = value.to_string();
+                let answer = self.ask(&format!("set {name} 0 0 {}\r\n{text}\r\n", text.len()), &["\r\n"]);
+                assert_eq!(answer, "STORED\r\n");
+                stored[key] = value;
+            } else {
+                let answer = self.ask(&format!("get {name}\r\n"), &["END\r\n", "ERROR\r\n"]);
+                self.met.gets += 1;
+                match answer.lines().nth(1).map(|value| value.parse() == Ok(stored[key])) {
+                    Some(true) => {}
+                    Some(false) => self.met.older += 1,
+                    None => self.met.missed += 1,
+                }
+            }
+            self.met.requests += 1;
+            if request >= ITEMS {
+                self.met.late += u64::from(begun.elapsed() > Duration::from_millis(50));
+                self.met.longest = self.met.longest.max(begun.elapsed());
+            }
+        }
+        self.met
+    }
 }
 
 #[test]
@@ -231,19 +268,15 @@ fn a_version_goes_through_nine_servers_and_three_routers_and_back_and_no_item_is
         found.contains(&format!("{} hosts of all", SERVERS + ROUTERS)).then_some(())
     };
     assert!(clock::wait_for(is_known).is_some(), "{}", fleet.logs());
-    let mut stream = TcpStream::connect(fleet.routers[0]).expect("a router");
-    for key in 0..ITEMS {
-        stream.write_all(format!("set k{key} 0 0 4\r\nitem\r\n").as_bytes()).expect("sent");
-        let mut answer = String::new();
-        BufReader::new(&stream).read_line(&mut answer).expect("an answer");
-        assert_eq!(answer, "STORED\r\n");
-    }
     let end = Arc::new(AtomicBool::new(false));
-    let client = |router: SocketAddr| {
-        let end = Arc::clone(&end);
-        std::thread::spawn(move || get_until(router, &end))
+    let client = |number: usize| {
+        let (end, router) = (Arc::clone(&end), fleet.routers[number % ROUTERS]);
+        let client = RoutedClient { router, number, stream: None, met: RoutedMet::default() };
+        std::thread::spawn(move || client.ask_until(&end))
     };
-    let clients: Vec<JoinHandle<RoutedMet>> = fleet.routers.iter().map(|router| client(*router)).collect();
+    let count = std::env::var(CLIENTS).ok().and_then(|count| count.parse().ok()).unwrap_or(ROUTERS);
+    let clients: Vec<JoinHandle<RoutedMet>> = (0..count).map(client).collect();
+    let begun = clock::now();
 
     let shown = fleet.control(&["upgrade", "--version", "new", "--accept", "all"]).expect("a plan");
     assert!(shown.contains("upgrade to new"), "{shown}");
@@ -262,7 +295,11 @@ fn a_version_goes_through_nine_servers_and_three_routers_and_back_and_no_item_is
     fleet.check("old");
 
     end.store(true, Ordering::Release);
-    let met: Vec<RoutedMet> = clients.into_iter().map(|client| client.join().expect("a client")).collect();
-    println!("{met:#?}\n{}", fleet.logs());
-    assert!(met.iter().all(|met| met.gets > 0 && met.missed == 0 && met.refused == 0), "{met:?}");
+    let passed = begun.elapsed();
+    let met = clients.into_iter().map(|client| client.join().expect("a client"));
+    let met = met.fold(RoutedMet::default(), RoutedMet::with);
+    println!("{:.0} requests/s of {count} clients: {met:#?}", met.requests as f64 / passed.as_secs_f64());
+    println!("{}", fleet.logs());
+    let is_whole = met.missed + met.older + met.refused + met.repeated == 0;
+    assert!(met.gets > 0 && is_whole, "{met:?}\n{}", fleet.logs());
 }

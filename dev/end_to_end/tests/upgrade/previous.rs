@@ -2,6 +2,8 @@
 //! agents of one have their turns with controllers of the other.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -31,6 +33,47 @@ fn the_previous_build_and_this_one_take_over_from_each_other() {
     host.check("new");
     agent.back(&own).expect("the previous build takes over from this one");
     host.check("old");
+}
+
+#[test]
+fn routers_of_the_previous_build_and_of_this_one_take_over_from_each_other() {
+    let Some(previous) = previous() else { return };
+    let help = Command::new(&previous).args(["route", "--help"]).output().expect("the previous build");
+    if !String::from_utf8_lossy(&help.stdout).contains("--takeover") {
+        return eprintln!("left out: routers of the previous build have no take-over");
+    }
+    let folder = std::env::temp_dir().join(format!("evenkeel-previous-route-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).expect("a folder");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let this = PathBuf::from(subject::router().get_program());
+    let port = end_to_end::server::reserve_port().expect("a port").1.port().to_string();
+    let routes = r#"{"route": "ErrorRoute|here"}"#;
+    let flags = ["route", "--background", "--config-str", routes, "--listen-addresses", "127.0.0.1"];
+    let (next, pid) = (path("next"), path("pid"));
+    let flags = [&flags[..], &["-p", &port, "--takeover", &next, "-P", &pid]].concat();
+    let start = |program: &Path| {
+        let log = File::options().create(true).append(true).open(path("log")).expect("a log");
+        let started = Command::new(program).args(&flags).stderr(log).status().expect("a process");
+        let said = fs::read_to_string(path("log")).unwrap_or_default();
+        assert!(started.success(), "{}: {said}", program.display());
+    };
+    start(&previous);
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).map(BufReader::new).expect("it routes");
+    let mut ask = || {
+        stream.get_mut().write_all(b"get k\r\n").expect("it is connected");
+        let mut answer = String::new();
+        stream.read_line(&mut answer).expect("an answer");
+        assert!(answer.starts_with("SERVER_ERROR"), "{answer}");
+    };
+    ask();
+    for program in [&this, &previous, &this] {
+        start(program);
+        ask();
+    }
+    let pid = super::read_pid(Path::new(&pid)).expect("a process");
+    Command::new("kill").arg(pid.to_string()).status().expect("a process");
+    fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 /// A process that ends with this value.

@@ -239,11 +239,15 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
 
     /// Its state, if it can be handed over now.
     pub(crate) fn packed(&self, handler: &H) -> Option<Vec<u8>> {
-        let is_plain = !self.dialled && !self.is_encrypted();
+        if self.is_encrypted() { None } else { self.state_at_rest(handler) }
+    }
+
+    /// The state of an accepted connection between two requests.
+    pub(crate) fn state_at_rest(&self, handler: &H) -> Option<Vec<u8>> {
         // One that waits until it is woken has input to be looked at once more, unless its handler is in the middle of something.
         let is_between = matches!(self.dialogue.next, Next::Read | Next::Again | Next::Wait);
         let is_idle = self.blocked.is_none() && !self.ended;
-        if is_plain && is_between && is_idle { handler.pack(&self.dialogue.state) } else { None }
+        if !self.dialled && is_between && is_idle { handler.pack(&self.dialogue.state) } else { None }
     }
 
     /// Encrypted output that the socket has not taken, in bytes.

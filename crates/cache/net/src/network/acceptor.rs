@@ -51,6 +51,8 @@ pub(crate) struct AcceptLoop {
     poll: Poll,
     /// Listeners with TLS are not watched now.
     secure_held: bool,
+    /// None is: the network gives its connections away.
+    held: bool,
 }
 
 struct WatchedListener {
@@ -103,6 +105,7 @@ impl AcceptLoop {
             stopping,
             poll,
             secure_held: false,
+            held: false,
         })
     }
 
@@ -111,6 +114,7 @@ impl AcceptLoop {
         let mut wait_ms = TIMEOUT_MS;
         while !self.stopping.load(Ordering::SeqCst) {
             let events = self.poll.wait(wait_ms)?;
+            self.hold()?;
             let paused = self.limit.is_paused();
             let accepted = if paused { self.accept_from_all() } else { self.accept_from_ready(events) };
             self.give_up_hung_up(events);
@@ -134,6 +138,18 @@ impl AcceptLoop {
             wait_ms = wait_ms.min(self.hold_secure()?);
         }
         Ok(self.listeners.into_iter().map(|watched| watched.listener).collect())
+    }
+
+    /// Accepts nothing for as long as it is asked to.
+    fn hold(&mut self) -> Result<(), Errno> {
+        let asked = self.limit.is_hold_asked();
+        if asked != self.held {
+            self.held = asked;
+            self.listen(if self.limit.is_paused() { EventFlags::empty() } else { EventFlags::IN })?;
+            // What was accepted before has been posted.
+            self.limit.note_hold(asked);
+        }
+        Ok(())
     }
 
     /// Whether connections from this listener would have to wait for the threads that do handshakes.
@@ -185,7 +201,7 @@ impl AcceptLoop {
 
     fn accept_from(&mut self, number: usize) -> Accepted {
         for _ in 0..ACCEPTS_MAX {
-            if !self.listeners[number].listens {
+            if self.held || !self.listeners[number].listens {
                 break;
             }
             if self.at_limit == AtLimit::Wait && self.limit.is_reached() {
@@ -309,7 +325,7 @@ impl AcceptLoop {
         let is_secure =
             |number| self.handshakes.as_ref().is_some_and(|handshakes| handshakes.are_for(number));
         for (watched, position) in self.listeners.iter().zip(0u64..).filter(|(watched, _)| watched.listens) {
-            let held = self.secure_held && is_secure(watched.number);
+            let held = self.held || self.secure_held && is_secure(watched.number);
             let flags = if held { EventFlags::empty() } else { flags };
             self.poll.modify(&watched.listener.fd, position, flags | HUNG_UP)?;
         }

@@ -32,7 +32,10 @@ impl Dealer {
             WorkerMessage::Accepted(socket, _)
             | WorkerMessage::Secured(socket, ..)
             | WorkerMessage::Handed(HandedConnection { socket, .. }, _) => self.choice.worker(socket),
-            WorkerMessage::Dialled(..) | WorkerMessage::Drain | WorkerMessage::Stop => None,
+            WorkerMessage::Dialled(..)
+            | WorkerMessage::Give(_)
+            | WorkerMessage::Drain
+            | WorkerMessage::Stop => None,
         };
         self.pending[chosen.unwrap_or(self.next_worker)].push(connection);
         if chosen.is_none() {

@@ -84,7 +84,7 @@ impl Departure {
     }
 }
 
-fn wait(patience: Duration, is_over: impl Fn() -> bool) -> bool {
+pub(crate) fn wait(patience: Duration, is_over: impl Fn() -> bool) -> bool {
     #[expect(clippy::disallowed_methods, reason = "a thread that waits for others")]
     let began = Instant::now();
     while !is_over() {

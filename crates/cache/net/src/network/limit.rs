@@ -1,4 +1,4 @@
-//! The connection limit: counted up by the acceptor, down by the workers.
+//! The connection limit: counted up by the acceptor, down by the workers; and whether anything is accepted at all.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,6 +15,10 @@ pub(crate) struct ConnectionLimit {
     /// Accepting is paused, and a thread that closes a connection must notify the acceptor.
     paused: AtomicBool,
     pub(crate) wake_up: OwnedFd,
+    /// The acceptor is to accept nothing.
+    hold_asked: AtomicBool,
+    /// It does not, and all that it had accepted is on its way.
+    holds: AtomicBool,
     /// The last connection number given.
     last_id: AtomicU64,
     pub(crate) accepted: AtomicU64,
@@ -31,6 +35,8 @@ impl ConnectionLimit {
             current: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             wake_up: new_eventfd()?,
+            hold_asked: AtomicBool::new(false),
+            holds: AtomicBool::new(false),
             last_id: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -92,6 +98,26 @@ impl ConnectionLimit {
         if self.is_paused() {
             notify(&self.wake_up);
         }
+    }
+
+    /// Asks the acceptor to accept nothing, or to go on. Connections wait in the listeners' queues meanwhile.
+    pub(crate) fn ask_to_hold(&self, hold: bool) {
+        self.hold_asked.store(hold, Ordering::SeqCst);
+        notify(&self.wake_up);
+    }
+
+    pub(crate) fn is_hold_asked(&self) -> bool {
+        self.hold_asked.load(Ordering::SeqCst)
+    }
+
+    /// The acceptor does as it was asked.
+    pub(crate) fn note_hold(&self, holds: bool) {
+        self.holds.store(holds, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is accepted.
+    pub(crate) fn holds(&self) -> bool {
+        self.holds.load(Ordering::SeqCst)
     }
 
     /// Accepting pauses.

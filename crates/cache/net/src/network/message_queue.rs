@@ -1,6 +1,7 @@
 //! Message queues: how other threads give connections and orders to a worker, or to a thread that does handshakes.
 
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,6 +24,8 @@ pub(crate) enum WorkerMessage<S = OwnedFd> {
     Dialled(Token, Result<SecuredDial<S>, Unreachable>),
     /// Serve this connection of another network.
     Handed(HandedConnection<S>, Arrival),
+    /// Give each connection away as soon as it is at rest, or none any more.
+    Give(Option<Sender<HandedConnection<S>>>),
     /// Say from now on whether all connections are at rest.
     Drain,
     /// Close everything, or hand it over, and end.

@@ -205,6 +205,11 @@ pub struct HandshakeCounts {
 }
 
 impl HandshakeCounters {
+    /// Handshakes that go on or are to begin.
+    pub(crate) fn pending(&self) -> usize {
+        self.counts().in_progress as usize
+    }
+
     pub(crate) fn counts(&self) -> HandshakeCounts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         HandshakeCounts {

@@ -26,7 +26,7 @@ use super::{ANSWER, OtherProcess, parse, seal};
 use crate::Error;
 
 /// Time for the successor to read its certificates and to get ready.
-const READY: Duration = Duration::from_secs(60);
+pub(crate) const READY: Duration = Duration::from_secs(60);
 /// Time for the requests that have begun: an upload that takes longer is lost with its connection.
 const REST: Duration = Duration::from_secs(1);
 
@@ -37,7 +37,7 @@ const FLASH_READY: Duration = Duration::from_secs(10);
 const FLASH_REST: Duration = Duration::from_secs(5);
 
 /// Time between two attempts to accept a successor when the system refuses it.
-const RETRY: Duration = Duration::from_secs(1);
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 /// What a server has for its successor, beside its memory.
 pub struct OfferedServer {
@@ -61,7 +61,7 @@ pub struct OfferedServer {
 
 /// The socket for a successor.
 pub struct TakeoverSocket {
-    listener: UnixListener,
+    pub(crate) listener: UnixListener,
 }
 
 /// What has become of it.
@@ -143,14 +143,15 @@ impl TakeoverSocket {
     }
 }
 
-fn say(notice: Notice, why: &str) {
+pub(crate) fn say(notice: Notice, why: &str) {
     notice(&format!("not taken over: {why}"));
 }
 
 /// Offers everything to a successor, and returns when it is ready.
 fn offer(mut wire: Wire, offered_server: &OfferedServer, memory: &OwnedFd) -> Result<Wire, String> {
     check_peer(wire.stream(), &[]).map_err(|error| format!("the process that asks is refused: {error}"))?;
-    let hello: SuccessorHello = parse(&wire.expect(TakeoverStep::Hello, ANSWER)?.bytes)?;
+    let hello = wire.expect_or_refuse(TakeoverStep::Hello, ANSWER)?;
+    let hello: SuccessorHello = parse(&hello.bytes)?;
     if hello.format != FORMAT {
         let why =
             format!("version {} takes over otherwise than {}", hello.version, env!("CARGO_PKG_VERSION"));
@@ -190,7 +191,7 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer, memory: &OwnedFd) -> Re
 }
 
 /// Tells a successor why it comes to nothing.
-fn refuse(wire: &mut Wire, why: &str) {
+pub(crate) fn refuse(wire: &mut Wire, why: &str) {
     // It may be gone.
     let _ = wire.send(TakeoverStep::Refused, why.as_bytes(), &[]);
 }

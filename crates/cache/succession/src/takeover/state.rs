@@ -76,7 +76,7 @@ impl std::fmt::Debug for TicketOffer {
 }
 
 /// A connection but for its socket: `listener u16 | length u32 | state | length u32 | rest`.
-pub(super) fn write_connection(out: &mut Vec<u8>, connection: &HandedConnection) {
+pub(crate) fn write_connection(out: &mut Vec<u8>, connection: &HandedConnection) {
     out.extend(connection.listener.to_le_bytes());
     for part in [&connection.state, &connection.rest] {
         out.extend((part.len() as u32).to_le_bytes());
@@ -85,7 +85,7 @@ pub(super) fn write_connection(out: &mut Vec<u8>, connection: &HandedConnection)
 }
 
 /// Reads as many connections as there are sockets.
-pub(super) fn read_connections(
+pub(crate) fn read_connections(
     mut bytes: &[u8],
     sockets: Vec<OwnedFd>,
 ) -> Result<Vec<HandedConnection>, String> {

@@ -1,7 +1,6 @@
 //! The side of the server that takes over.
 
 use std::fs::File;
-use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +8,10 @@ use std::time::Duration;
 
 use flash::Devices;
 use net::clock::Clock;
-use os::socket_file::connect_to;
 use server::options::FlashOptions;
 use server::{HandedConnection, HandedTickets, LAYOUT_VERSION, Manifest, Notice};
 
+use super::asking::Asking;
 use super::flash::adopt;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, other_layout, read_connections, read_manifest};
 use super::wire::{TakeoverMessage, TakeoverStep, Wire};
@@ -86,85 +85,20 @@ pub struct Inheritance {
     pub dropped: usize,
 }
 
-fn failed(path: &Path, is_alive: bool, why: impl std::fmt::Display) -> Error {
-    let hint = match is_alive {
-        true => "the other server goes on serving",
-        false => "the other server has ended, too: start this one again",
-    };
-    Error::other(format!("take over from the server at {} (--takeover): {why}", path.display()))
-        .with_hint(hint)
-}
-
-/// The line of a server that takes nothing over, although it should have.
-fn alone(path: &Path, why: &str) -> String {
-    format!(
-        "the server at {} (--takeover) has ended before it gave its items away: this one starts empty ({why})",
-        path.display()
-    )
-}
-
-/// What came of asking once.
-enum Asked {
-    Offers(Box<Predecessor>),
-    /// It has ended while it was asked: why nothing came.
-    HasEnded(String),
-    Nobody,
-}
-
-/// So often servers that end while they are asked are asked anew.
-const ASKED_MAX: usize = 20;
-/// A successor listens within this time, most often.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// Servers at the path of `--takeover`.
+const SERVERS: Asking =
+    Asking { who: "server", alone: "has ended before it gave its items away: this one starts empty" };
 
 impl Predecessor {
     /// Asks the server at the path; `None` if there is none, or none any more. Its process has to be root's, this user's or one of
     /// `users`.
     pub fn ask(path: &Path, users: &[u32], notice: Notice) -> Result<Option<Predecessor>, Error> {
-        let mut gone = None;
-        for _ in 0..ASKED_MAX {
-            match Predecessor::ask_once(path, users, notice)? {
-                Asked::Offers(predecessor) => return Ok(Some(*predecessor)),
-                // Another successor may have taken over from it, and then it listens there in a moment.
-                Asked::HasEnded(why) => {
-                    gone = Some(why);
-                    std::thread::park_timeout(ASK_AGAIN);
-                }
-                Asked::Nobody => break,
-            }
-        }
-        gone.iter().for_each(|why| notice(&alone(path, why)));
-        Ok(None)
-    }
-
-    fn ask_once(path: &Path, users: &[u32], notice: Notice) -> Result<Asked, Error> {
-        let stream = match connect_to(path, users) {
-            Ok(stream) => stream,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                return Ok(Asked::Nobody);
-            }
-            Err(error) => {
-                // The kernel's own refusal has a number: then nobody has listened there.
-                let is_of_another =
-                    error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none();
-                let failure = Error::system(format!("reach {} (--takeover)", path.display()), error);
-                let hint = "the path has to be where no other user can listen, such as a folder of the server's user";
-                return Err(if is_of_another { failure.with_hint(hint) } else { failure });
-            }
-        };
-        let process = OtherProcess::of(&stream);
-        let process = process
-            .map_err(|why| Error::other(format!("take over at {} (--takeover): {why}", path.display())))?;
-        let mut wire = Wire::new(stream).map_err(|error| failed(path, true, error))?;
-        match OfferedParts::ask_for(&mut wire) {
-            Ok(OfferedParts { offer, listeners, metrics, memory, flash }) => {
-                let path = path.to_owned();
-                let found =
-                    Predecessor { path, notice, wire, process, offer, listeners, metrics, memory, flash };
-                Ok(Asked::Offers(Box::new(found)))
-            }
-            Err(why) if process.is_alive(&wire) => Err(failed(path, true, why)),
-            Err(why) => Ok(Asked::HasEnded(why)),
-        }
+        let found = SERVERS.ask(path, users, notice, OfferedParts::ask_for)?;
+        Ok(found.map(|(wire, process, parts)| {
+            let OfferedParts { offer, listeners, metrics, memory, flash } = parts;
+            let path = path.to_owned();
+            Predecessor { path, notice, wire, process, offer, listeners, metrics, memory, flash }
+        }))
     }
 
     /// Its clock, which goes on, and the time of day when that showed 0.
@@ -203,9 +137,9 @@ impl Predecessor {
     pub fn inherit(&mut self, addresses: &[String]) -> Result<Option<Inheritance>, Error> {
         match self.receive(addresses) {
             Ok(inheritance) => Ok(Some(inheritance)),
-            Err(why) if self.process.is_alive(&self.wire) => Err(failed(&self.path, true, why)),
+            Err(why) if self.process.is_alive(&self.wire) => Err(SERVERS.failed(&self.path, true, why)),
             Err(why) => {
-                (self.notice)(&alone(&self.path, &why));
+                (self.notice)(&SERVERS.alone_line(&self.path, &why));
                 Ok(None)
             }
         }
@@ -217,7 +151,7 @@ impl Predecessor {
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> Error {
-        failed(&self.path, self.process.is_alive(&self.wire), why)
+        SERVERS.failed(&self.path, self.process.is_alive(&self.wire), why)
     }
 
     fn receive(&mut self, addresses: &[String]) -> Result<Inheritance, String> {
@@ -252,7 +186,7 @@ impl Predecessor {
             Ok(message) => Err(self.failed(message.unexpected(TakeoverStep::Yours))),
             // Whoever has ended without a word has not gone on.
             Err(_) if !self.process.is_alive(&self.wire) => Ok(()),
-            Err(why) => Err(failed(&self.path, true, why)),
+            Err(why) => Err(SERVERS.failed(&self.path, true, why)),
         }
     }
 

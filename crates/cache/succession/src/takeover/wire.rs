@@ -1,4 +1,4 @@
-//! Messages between a server and its successor: a kind, bytes, and file descriptors (SCM_RIGHTS, unix(7)).
+//! Messages between a server or router and its successor: a kind, bytes, and file descriptors (SCM_RIGHTS, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -14,14 +14,14 @@ use rustix::net::{
 };
 
 /// The descriptors that the kernel passes in one message (SCM_MAX_FD).
-pub(super) const DESCRIPTORS_MAX: usize = 253;
+pub(crate) const DESCRIPTORS_MAX: usize = 253;
 /// Bytes of a message: a manifest of many items is some megabytes.
 const LEN_MAX: u32 = 1 << 30;
 const HEAD_LEN: usize = 8;
 
 /// The kinds, in the order in which they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TakeoverStep {
+pub(crate) enum TakeoverStep {
     /// The successor is there.
     Hello = 1,
     /// The server's sockets and memory, which it still uses.
@@ -40,9 +40,15 @@ pub(super) enum TakeoverStep {
     Taken = 8,
     /// Why it comes to nothing, as text.
     Refused = 9,
+    /// The successor of a router is there.
+    RouterHello = 10,
+    /// The router's sockets, which it still uses.
+    RouterOffer = 11,
+    /// The successor routes, beside the router.
+    Routes = 12,
 }
 
-const KINDS: [TakeoverStep; 9] = [
+const KINDS: [TakeoverStep; 12] = [
     TakeoverStep::Hello,
     TakeoverStep::Offer,
     TakeoverStep::Ready,
@@ -52,13 +58,16 @@ const KINDS: [TakeoverStep; 9] = [
     TakeoverStep::Yours,
     TakeoverStep::Taken,
     TakeoverStep::Refused,
+    TakeoverStep::RouterHello,
+    TakeoverStep::RouterOffer,
+    TakeoverStep::Routes,
 ];
 
 impl TakeoverStep {
     /// What it brings, in words.
     fn name(self) -> &'static str {
         match self {
-            TakeoverStep::Hello => "the greeting",
+            TakeoverStep::Hello => "the greeting of a server",
             TakeoverStep::Offer => "the offer of sockets and memory",
             TakeoverStep::Ready => "the word that the successor is ready",
             TakeoverStep::State => "the state of the items",
@@ -67,38 +76,41 @@ impl TakeoverStep {
             TakeoverStep::Yours => "the word that the successor is to serve",
             TakeoverStep::Taken => "the word that the successor serves",
             TakeoverStep::Refused => "a refusal",
+            TakeoverStep::RouterHello => "the greeting of a router",
+            TakeoverStep::RouterOffer => "the offer of a router's sockets",
+            TakeoverStep::Routes => "the word that the successor routes",
         }
     }
 }
 
 /// A message.
-pub(super) struct TakeoverMessage {
-    pub(super) kind: TakeoverStep,
-    pub(super) bytes: Vec<u8>,
-    pub(super) descriptors: Vec<OwnedFd>,
+pub(crate) struct TakeoverMessage {
+    pub(crate) kind: TakeoverStep,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) descriptors: Vec<OwnedFd>,
 }
 
 /// One end.
-pub(super) struct Wire(UnixStream);
+pub(crate) struct Wire(UnixStream);
 
 impl Wire {
-    pub(super) fn new(stream: UnixStream) -> io::Result<Wire> {
+    pub(crate) fn new(stream: UnixStream) -> io::Result<Wire> {
         stream.set_write_timeout(Some(Duration::from_secs(10)))?;
         Ok(Wire(stream))
     }
 
-    pub(super) fn stream(&self) -> &UnixStream {
+    pub(crate) fn stream(&self) -> &UnixStream {
         &self.0
     }
 
     /// Whether the other end is closed. Messages may still have to be read.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         let mut end = [PollFd::new(&self.0, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut end, Some(&now)).is_ok() && end[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         kind: TakeoverStep,
         bytes: &[u8],
@@ -120,7 +132,7 @@ impl Wire {
     }
 
     /// The next message, within so long a silence.
-    pub(super) fn receive(&mut self, silence: Duration) -> io::Result<TakeoverMessage> {
+    pub(crate) fn receive(&mut self, silence: Duration) -> io::Result<TakeoverMessage> {
         self.0.set_read_timeout(Some(silence))?;
         let mut head = [0; HEAD_LEN];
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -160,7 +172,7 @@ impl Wire {
     }
 
     /// The next message, whatever it is, or what became of the other end.
-    pub(super) fn receive_answer(&mut self, silence: Duration) -> Result<TakeoverMessage, String> {
+    pub(crate) fn receive_answer(&mut self, silence: Duration) -> Result<TakeoverMessage, String> {
         self.receive(silence).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
                 "the other process is gone".to_owned()
@@ -173,7 +185,7 @@ impl Wire {
     }
 
     /// The next message, which has to be of this kind.
-    pub(super) fn expect(
+    pub(crate) fn expect(
         &mut self,
         kind: TakeoverStep,
         silence: Duration,
@@ -181,11 +193,27 @@ impl Wire {
         let message = self.receive_answer(silence)?;
         if message.kind == kind { Ok(message) } else { Err(message.unexpected(kind)) }
     }
+
+    /// The same; whoever says something else is told.
+    pub(crate) fn expect_or_refuse(
+        &mut self,
+        kind: TakeoverStep,
+        silence: Duration,
+    ) -> Result<TakeoverMessage, String> {
+        let message = self.receive_answer(silence)?;
+        if message.kind == kind {
+            return Ok(message);
+        }
+        let why = message.unexpected(kind);
+        // It may be gone.
+        let _ = self.send(TakeoverStep::Refused, why.as_bytes(), &[]);
+        Err(why)
+    }
 }
 
 impl TakeoverMessage {
     /// What is wrong with a message that came instead of another one.
-    pub(super) fn unexpected(&self, expected: TakeoverStep) -> String {
+    pub(crate) fn unexpected(&self, expected: TakeoverStep) -> String {
         match self.kind {
             TakeoverStep::Refused => String::from_utf8_lossy(&self.bytes).into_owned(),
             found => format!("expected {}, found {}", expected.name(), found.name()),
@@ -229,7 +257,10 @@ mod tests {
         assert_eq!(far.expect(TakeoverStep::Offer, SILENCE).err(), Some("no room".to_owned()));
         near.send(TakeoverStep::Hello, b"", &[]).expect("room");
         let error = far.expect(TakeoverStep::Offer, SILENCE).err();
-        assert_eq!(error, Some("expected the offer of sockets and memory, found the greeting".to_owned()));
+        assert_eq!(
+            error,
+            Some("expected the offer of sockets and memory, found the greeting of a server".to_owned())
+        );
         let error = far.expect(TakeoverStep::Offer, Duration::from_millis(1)).err().expect("silence");
         assert!(error.starts_with("the other process says nothing"), "{error}");
         assert!(!far.is_closed());

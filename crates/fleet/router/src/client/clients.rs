@@ -34,6 +34,8 @@ pub(crate) struct Clients {
     held: HeldMemory,
     /// A key of a multiget that fails is a miss.
     partial_multiget: bool,
+    /// They go to another router, each when its requests have been answered: no request is begun.
+    leaving: bool,
 }
 
 /// A client's request: its slot, and the part of it where it asks for several keys.
@@ -49,6 +51,7 @@ impl Clients {
             turn_number: 0,
             held: HeldMemory::new(settings.held_max),
             partial_multiget: settings.partial_multiget,
+            leaving: false,
         }
     }
 
@@ -68,6 +71,16 @@ impl Clients {
 
     pub(crate) fn contains(&mut self, client: Id) -> bool {
         self.windows.get_mut(client).is_some()
+    }
+
+    /// From now on no request is begun, or all are read again.
+    pub(crate) fn leave(&mut self, leaving: bool, turn: &mut Turn<Arc<[u8]>>) {
+        self.leaving = leaving;
+        if !leaving {
+            let waiting: Vec<Id> =
+                self.windows.iter().filter(|(_, window)| window.waits).map(|(id, _)| id).collect();
+            waiting.into_iter().for_each(|client| self.wake_if_room(client, turn));
+        }
     }
 
     /// A place in the client's window, for a request whose reply is answered.
@@ -126,7 +139,8 @@ impl Clients {
         if reads_keys && !window.has_room_for_keys() {
             return Some(Next::Close(CloseReason::Error));
         }
-        if !window.has_room() {
+        // A line of keys that has begun is read to its end.
+        if !window.has_room() || self.leaving && !reads_keys {
             window.waits = true;
             return Some(Next::Wait);
         }

@@ -34,6 +34,23 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     .takes("file", Kind::Text, ""),
     flag(
         None,
+        "takeover",
+        "Socket at which a router takes over from the one before, and the next one from it",
+        "A router that is started with the same path, by the same user, takes over the listeners and the connections of the one that runs: \
+            no connect is refused, and no request is lost. If it fails, the other one goes on. mcrouter has no such flag.",
+        |options, given| options.takeover = Some(given.text().into()),
+    )
+    .takes("file", Kind::Text, ""),
+    flag(
+        None,
+        "background",
+        "Route in the background; the command ends when it routes",
+        "If the start fails, the command says why and ends with its status. Without -v, lines for the operator end there, too. mcrouter \
+            has no such flag.",
+        |options, _| options.background = true,
+    ),
+    flag(
+        None,
         "num-proxies",
         "Threads that route",
         "Each has a connection of its own to every server that it uses: --validate-config prints how many that makes.",

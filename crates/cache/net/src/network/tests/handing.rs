@@ -258,3 +258,57 @@ fn a_stop_during_a_hand_over_comes_when_nobody_has_taken_over() {
     left.go_on().expect("a start").join().expect("it ends by itself");
     assert_eq!(resting.line(), "");
 }
+
+#[test]
+fn connections_leave_one_by_one_while_both_networks_serve() {
+    let network = Network::bind(&[LOOPBACK], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (address, sockets, giver) =
+        (tcp_address(&network), network.sockets().expect("descriptors"), network.giver());
+    let (stop, running) = (network.stop(), network.start(handlers()).expect("a start"));
+    // More than leave in one round.
+    let mut clients: Vec<Client> = (0..600).map(|_| Client::new(address)).collect();
+    clients.iter_mut().for_each(|client| client.echoes("here\n"));
+    let mut busy = Client::new(address);
+    busy.send(b"here\nbody 4\nab");
+    assert_eq!(busy.line(), "here\n");
+    clients[0].send(b"begun ");
+    let next = Network::bind(&[Listen::Tcp(address)], options(DriverChoice::Auto, sockets));
+    let next = next.expect("the same listeners");
+    let (intake, view) = (next.intake(), next.view());
+    let _next = next.start(handlers()).expect("a start");
+    let given = giver.begin().expect("it accepts nothing");
+    let taking = std::thread::spawn(move || intake.deal(given));
+    clients[0].send(b"and ended\n");
+    assert_eq!(clients[0].line(), "begun and ended\n");
+    clients.iter_mut().skip(1).for_each(|client| client.echoes("and there\n"));
+    let mut late = Client::new(address);
+    late.echoes("late\n");
+    assert_eq!(giver.left(), 1, "it is in the middle of a body");
+    busy.send(b"cd");
+    assert_eq!(busy.line(), "4 394\n");
+    busy.echoes("there, too\n");
+    assert_eq!((giver.left(), view.counts().connections), (0, 602), "the answer came from there");
+    // The last sender ends with the network.
+    stop.stop();
+    running.join().expect("no worker fails");
+    taking.join().expect("no panic");
+}
+
+#[test]
+fn a_network_that_gives_up_goes_on_with_what_nobody_took() {
+    let network = Network::bind(&[LOOPBACK], options(DriverChoice::Auto, Vec::new())).expect("a network");
+    let (address, giver) = (tcp_address(&network), network.giver());
+    let _running = network.start(handlers()).expect("a start");
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::new(address)).collect();
+    for _ in 0..3 {
+        clients.iter_mut().for_each(|client| client.echoes("here\n"));
+        let given = giver.begin().expect("it accepts nothing");
+        let mut waiting = Client::new(address);
+        waiting.send(b"waiting\n");
+        clients.iter_mut().for_each(|client| client.send(b"meanwhile\n"));
+        giver.give_up(given);
+        assert_eq!(waiting.line(), "waiting\n");
+        clients.iter_mut().for_each(|client| assert_eq!(client.line(), "meanwhile\n"));
+    }
+    assert!(giver.left() >= 20);
+}

@@ -197,7 +197,9 @@ impl HostUpgrade {
             }
         }
         self.go_back(&notes[place].programs)?;
-        self.notes.forget(key)
+        // The host is back, whether the disk takes that or not: its link and its processes say so.
+        self.forget(key);
+        Ok(())
     }
 
     /// How the host is with a change. One whose time is over is taken back.
