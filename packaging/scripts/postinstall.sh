@@ -18,9 +18,9 @@ fi
 systemd-tmpfiles --create evenkeel.conf
 systemctl daemon-reload
 
-# Servers are reloaded: the new version takes over connections and items. If it cannot, the old one serves on, which must not fail
+# Servers and routers are reloaded: the new version takes over connections and items. If it cannot, the old one serves on, which must not fail
 # the upgrade of a host.
-for unit in $(systemctl list-units --full --plain --no-legend --state=active evenkeel.service 'evenkeel@*.service' | cut -d ' ' -f 1); do
+for unit in $(systemctl list-units --full --plain --no-legend --state=active evenkeel.service 'evenkeel@*.service' evenkeel-route.service | cut -d ' ' -f 1); do
     systemctl try-reload-or-restart "$unit" && continue
     if systemctl --quiet is-active "$unit"; then
         echo "evenkeel: $unit: the new version did not take over, and the old one serves on." \
@@ -30,8 +30,8 @@ for unit in $(systemctl list-units --full --plain --no-legend --state=active eve
         echo "evenkeel: $unit did not start in the new version, and is down. \`journalctl -u $unit\` says why." >&2
     fi
 done
-# The others have no items.
-for unit in evenkeel-route evenkeel-control evenkeel-agent evenkeel-tune-watch; do
+# The others have nothing to hand over.
+for unit in evenkeel-control evenkeel-agent evenkeel-tune-watch; do
     systemctl try-restart $unit.service ||
         echo "evenkeel: $unit did not start in the new version. \`journalctl -u $unit\` says why." >&2
 done
