@@ -325,6 +325,7 @@ fn bind(
         handshakes_max: limits.handshakes_max,
         backlog: options.backlog,
         adopted,
+        follows_another: options.takeover.is_some(),
         notice,
         clock,
         ..net::Options::default()

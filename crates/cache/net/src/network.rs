@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use os::clock::{Stopwatch, pause};
 use rustix::io::Errno;
 
 use crate::event_loop::{EventLoop, WorkerSetup};
@@ -66,6 +67,10 @@ impl From<Errno> for Error {
     }
 }
 
+/// How long an address is tried that a killed process may still have.
+const IN_USE_FOR: Duration = Duration::from_secs(1);
+const IN_USE_AGAIN: Duration = Duration::from_millis(10);
+
 /// Bound sockets that are not served yet.
 pub struct Network {
     listeners: Vec<Bound>,
@@ -114,7 +119,7 @@ impl Network {
                 }
                 _ => match inherited::at(place, &options.adopted) {
                     Some(fd) => inherited::adopt(fd, backlog).map(Bound::Stream),
-                    None => Listener::bind(place, backlog).map(Bound::Stream),
+                    None => listen(place, backlog, options.follows_another).map(Bound::Stream),
                 },
             };
             bound.map_err(|source| failed(place, source))
@@ -617,6 +622,23 @@ impl<H> Drop for Running<H> {
     fn drop(&mut self) {
         if self.network.is_some() {
             self.stop.end_threads();
+        }
+    }
+}
+
+/// A new listener. Where another process may just have been killed, an address that is in use is tried again.
+fn listen(place: &Listen, backlog: QueueLength, follows_another: bool) -> io::Result<Listener> {
+    let watch = Stopwatch::start();
+    loop {
+        match Listener::bind(place, backlog) {
+            Err(error)
+                if follows_another
+                    && error.kind() == io::ErrorKind::AddrInUse
+                    && watch.passed() < IN_USE_FOR =>
+            {
+                pause(IN_USE_AGAIN);
+            }
+            bound => return bound,
         }
     }
 }

@@ -35,6 +35,9 @@ pub struct Options {
     pub fast_open: u32,
     /// Listening sockets of a network that hands itself over: those at the places are served instead of new ones.
     pub adopted: Vec<Arc<OwnedFd>>,
+    /// Another process may have listened at the places until now, and may have been killed: an address that is in use is tried for a
+    /// second, because the kernel closes the sockets of a ring after the process has ended.
+    pub follows_another: bool,
     /// For each place, in order, what accepts its TLS sessions; `None`, and all places beyond the end, without TLS. For
     /// datagrams there is none.
     pub acceptors: Vec<Option<Arc<Acceptor>>>,
@@ -69,6 +72,7 @@ impl Default for Options {
             backlog: None,
             fast_open: 0,
             adopted: Vec::new(),
+            follows_another: false,
             acceptors: Vec::new(),
             secure_dials: false,
             handshake_threads: 1,

@@ -207,6 +207,7 @@ impl Server {
             &at,
             net::Options {
                 adopted,
+                follows_another: options.takeover.is_some(),
                 acceptors,
                 handshake_threads: handshakes.map_or(0, |tls| tls.handshake_threads),
                 handshakes_max: handshakes.map_or(0, |tls| tls.handshakes_max),
