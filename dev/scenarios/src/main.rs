@@ -96,11 +96,7 @@ enum Scenario {
         how: misses::scale::ResizeWay,
     },
     /// A large fleet, whose agents and servers this program plays: CPU and memory of its controllers
-    Members {
-        /// Members: each has an agent, and every fifth a server
-        #[arg(long, default_value_t = 25_000, value_name = "N")]
-        members: usize,
-    },
+    Members(members::LargeFleet),
     /// A cluster starts: the time until its router has answered
     Up {
         /// Servers of the cluster
@@ -138,7 +134,7 @@ impl Scenario {
             Scenario::Loss { what, count } => loss::measure(&mut fleet::begin()?, *what, *count),
             Scenario::Misses { help } => misses::measure(*help),
             Scenario::Scale { how } => misses::scale::measure(*how),
-            Scenario::Members { members } => members::measure(*members),
+            Scenario::Members(fleet) => members::measure(fleet),
             Scenario::Up { servers, tls } => up::measure(*servers, *tls),
             Scenario::Attack { port, names } => attack::attack(*port, names).map(|()| ScenarioFigures::new()),
             Scenario::Agents { file } => members::play_part(file).map(|()| ScenarioFigures::new()),
