@@ -94,6 +94,9 @@ enum Scenario {
         /// How
         #[arg(value_enum)]
         how: misses::scale::ResizeWay,
+        /// Begin with six slots, and shrink first
+        #[arg(long)]
+        shrinks_first: bool,
     },
     /// A large fleet, whose agents and servers this program plays: CPU and memory of its controllers
     Members(members::LargeFleet),
@@ -133,7 +136,7 @@ impl Scenario {
             Scenario::Leader { kills } => leader::measure(&mut fleet::begin()?, *kills),
             Scenario::Loss { what, count } => loss::measure(&mut fleet::begin()?, *what, *count),
             Scenario::Misses { help } => misses::measure(*help),
-            Scenario::Scale { how } => misses::scale::measure(*how),
+            Scenario::Scale { how, shrinks_first } => misses::scale::measure(*how, *shrinks_first),
             Scenario::Members(fleet) => members::measure(fleet),
             Scenario::Up { servers, tls } => up::measure(*servers, *tls),
             Scenario::Attack { port, names } => attack::attack(*port, names).map(|()| ScenarioFigures::new()),
