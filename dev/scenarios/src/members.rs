@@ -158,20 +158,19 @@ fn publish(fleet: &Fleet, servers: usize, is_loaded: impl Fn() -> bool) -> Resul
     let policy = format!(
         "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = {slots}\n[[view]]\nname = \"main\"\nroutes = '{{\"route\": \"PoolRoute|web\"}}'\n"
     );
-    // Members are emptied before they can have a slot.
+    // Members are emptied before they can have a slot, and the plan is another one with each that is.
     let change = json!({"policy": policy});
     let mut trouble = String::new();
-    let planned = clock::wait_for(|| match operator.planned(&change) {
-        Ok(body) => Some(body),
-        Err(error) => {
+    let applied = clock::wait_for(|| {
+        let done = operator.planned(&change).and_then(|body| operator.post("/v1/apply", &body));
+        done.map_err(|error| {
             trouble = format!("{error:#}");
             // Each plan is work for the controller.
             clock::pass(Duration::from_secs(1));
-            None
-        }
+        })
+        .ok()
     });
-    let body = planned.with_context(|| format!("there is no plan: {trouble}"))?;
-    operator.post("/v1/apply", &body)?;
+    applied.with_context(|| format!("there is no plan: {trouble}"))?;
     let began = clock::now();
     while !is_loaded() {
         ensure!(began.elapsed() < CONNECTED_WITHIN, "not all routers have the generation");
