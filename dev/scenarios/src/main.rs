@@ -94,13 +94,12 @@ enum Scenario {
         /// How
         #[arg(value_enum)]
         how: misses::scale::ResizeWay,
+        /// Begin with six slots, and shrink first
+        #[arg(long)]
+        shrinks_first: bool,
     },
     /// A large fleet, whose agents and servers this program plays: CPU and memory of its controllers
-    Members {
-        /// Members: each has an agent, and every fifth a server
-        #[arg(long, default_value_t = 25_000, value_name = "N")]
-        members: usize,
-    },
+    Members(members::LargeFleet),
     /// A cluster starts: the time until its router has answered
     Up {
         /// Servers of the cluster
@@ -137,8 +136,8 @@ impl Scenario {
             Scenario::Leader { kills } => leader::measure(&mut fleet::begin()?, *kills),
             Scenario::Loss { what, count } => loss::measure(&mut fleet::begin()?, *what, *count),
             Scenario::Misses { help } => misses::measure(*help),
-            Scenario::Scale { how } => misses::scale::measure(*how),
-            Scenario::Members { members } => members::measure(*members),
+            Scenario::Scale { how, shrinks_first } => misses::scale::measure(*how, *shrinks_first),
+            Scenario::Members(fleet) => members::measure(fleet),
             Scenario::Up { servers, tls } => up::measure(*servers, *tls),
             Scenario::Attack { port, names } => attack::attack(*port, names).map(|()| ScenarioFigures::new()),
             Scenario::Agents { file } => members::play_part(file).map(|()| ScenarioFigures::new()),

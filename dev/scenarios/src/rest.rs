@@ -64,3 +64,14 @@ pub(crate) fn anonymous_mb(pid: u32) -> Result<f64> {
     let kilobytes: f64 = line.trim().trim_end_matches(" kB").trim().parse()?;
     Ok(kilobytes * 1024.0 / 1e6)
 }
+
+/// Memory of a process with its files, now and at most.
+pub(crate) fn resident_mb(pid: u32) -> Result<(f64, f64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let field = |name: &str| -> Result<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).context("status of proc(5)")?;
+        let kilobytes: f64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+        Ok(kilobytes * 1024.0 / 1e6)
+    };
+    Ok((field("VmRSS:")?, field("VmHWM:")?))
+}

@@ -36,6 +36,9 @@ struct Arguments {
     /// Changes of hosts instead: how often so many of them are judged rightly
     #[arg(long, conflicts_with_all = ["scenario", "small"], value_name = "RUNS", num_args = 0..=1, default_missing_value = "2000")]
     tuning: Option<usize>,
+    /// One tuning of so many hosts instead, with four routers on each, faults, and a cluster that grows and shrinks back
+    #[arg(long, requires = "tuning", conflicts_with = "hunt", value_name = "N")]
+    hosts: Option<usize>,
     /// Look for every planted bug with so many seeds, instead of scenarios
     #[arg(long, value_name = "SEEDS", conflicts_with = "scenario")]
     hunt: Option<u64>,
@@ -61,9 +64,10 @@ pub(crate) fn main() -> ExitCode {
 /// Plays them. False if figures or invariants are not as expected.
 fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(runs) = arguments.tuning {
-        return Ok(match arguments.hunt {
-            Some(seeds) => waves::hunt(seeds),
-            None => waves::run(arguments.seed, runs),
+        return Ok(match (arguments.hunt, arguments.hosts) {
+            (Some(seeds), _) => waves::hunt(seeds),
+            (None, Some(hosts)) => waves::many(arguments.seed, hosts),
+            (None, None) => waves::run(arguments.seed, runs),
         });
     }
     match arguments.hunt {
@@ -148,7 +152,7 @@ mod tests {
     #[test]
     fn every_command_of_the_pages_is_accepted() {
         let typed = transcript::pages::run_by_cargo("simulator");
-        assert!(typed.len() >= 7, "commands are missed: {typed:?}");
+        assert!(typed.len() >= 8, "commands are missed: {typed:?}");
         for typed in typed {
             if let Err(error) = Arguments::try_parse_from(&typed.words) {
                 panic!("{}:{}: `{}`: {error}", typed.page, typed.line, typed.text());

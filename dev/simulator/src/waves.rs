@@ -5,7 +5,8 @@
 //! world:   agents with journals ◄── turns ──► controllers ──► register (compare and swap)      faults, planted bugs, invariants
 //! ```
 //!
-//! The trials have figures and no faults, the world has faults and few hosts. Both follow from a seed.
+//! The trials have figures and no faults. The world has faults: few hosts with short waves for thousands of seeds, or many with the usual
+//! ones. Meanwhile a cluster grows and shrinks back. All follow from a seed.
 
 mod agents;
 mod bug;
@@ -13,6 +14,7 @@ mod checker;
 mod desks;
 mod faults;
 mod noise;
+mod resizing;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -22,4 +24,4 @@ mod world;
 pub use bug::WaveBug;
 pub use noise::PlantedEffect;
 pub use trials::{TrialFleet, TrialOutcomes, play_trials};
-pub use world::{WaveRun, WaveViolation, play_waves};
+pub use world::{WaveRun, WaveViolation, play_many, play_waves};

@@ -24,6 +24,13 @@ impl Operator {
         Ok(Operator(ControlClient::new(&place, tls.current())?))
     }
 
+    /// Asks for a document.
+    pub(crate) fn get(&self, path: &str) -> Result<ControlAnswer> {
+        let answer = self.0.get(path, ANSWER_WITHIN)?;
+        ensure!(answer.is_ok(), "{path}: {}", answer.error());
+        Ok(answer)
+    }
+
     /// Asks for something to be done.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Result<ControlAnswer> {
         let answer = self.0.post(path, body, ANSWER_WITHIN)?;

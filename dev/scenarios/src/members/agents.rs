@@ -1,5 +1,6 @@
 //! Agents that take turns: a task and a TLS connection for each.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::counts::{CONTROLLERS, TurnCounts, names};
+use super::counts::TurnCounts;
+use super::layout::{CONTROLLERS, FleetLayout, names};
+use super::tuner::PlayedTuner;
 
 /// Agents of a process that begin in a second: what controllers and these processes can do on two cores.
 const BEGIN_PER_S: u64 = 200;
@@ -39,8 +42,7 @@ pub(super) struct Part {
     pub(super) first: usize,
     /// And before this one.
     pub(super) end: usize,
-    /// So many of all agents have a server, the others have a router.
-    pub(super) servers: usize,
+    pub(super) layout: FleetLayout,
 }
 
 /// Plays for ever, and counts.
@@ -51,7 +53,8 @@ pub(super) fn play(part: &Part, counts: &Arc<TurnCounts>) -> Result<()> {
         .map(|number| {
             Ok(Agent {
                 number,
-                has_server: number < part.servers,
+                has_server: part.layout.has_server(number),
+                routers: part.layout.routers_of(number),
                 place: part.controllers[number % CONTROLLERS],
                 connector: TlsConnector::from(Arc::new(config(&authority, number, &roots)?)),
                 counts: Arc::clone(counts),
@@ -98,25 +101,28 @@ fn config(authority: &Authority, number: usize, roots: &Arc<RootCertStore>) -> R
 struct Agent {
     number: usize,
     has_server: bool,
+    routers: usize,
     place: SocketAddr,
     connector: TlsConnector,
     counts: Arc<TurnCounts>,
 }
 
 /// What the host of an agent has.
-#[derive(Default)]
 struct HostState {
     turn: u64,
     seen: u64,
     /// The server was emptied by this order.
     flushes: u64,
-    /// The router has loaded this: a generation and a digest.
-    loaded: Option<(u64, String)>,
+    /// What each router has loaded: a generation and a digest.
+    loaded: Vec<Option<(u64, String)>>,
+    tuner: PlayedTuner,
 }
 
 impl Agent {
     async fn run(self) {
-        let (mut host, mut is_known) = (HostState::default(), false);
+        let Ok(tuner) = PlayedTuner::new(&names(self.number).0) else { return };
+        let loaded = vec![None; self.routers];
+        let (mut host, mut is_known) = (HostState { turn: 0, seen: 0, flushes: 0, loaded, tuner }, false);
         loop {
             if let Ok(mut stream) = self.connect().await {
                 if !std::mem::replace(&mut is_known, true) {
@@ -145,32 +151,43 @@ impl Agent {
         if let Some(order) = orders.members.first() {
             host.flushes = host.flushes.max(order.flushes);
         }
-        if let Some(order) = orders.routers.first() {
-            let is_new = host.loaded.as_ref().is_none_or(|(generation, _)| *generation != order.generation);
-            if is_new {
+        for order in orders.routers {
+            let number = order.router.rsplit_once('-').and_then(|(_, number)| number.parse::<usize>().ok());
+            let router = number.and_then(|number| host.loaded.get_mut(number));
+            let Some(loaded) = router else { bail!("an order for a router {}", order.router) };
+            if loaded.as_ref().is_none_or(|(generation, _)| *generation != order.generation) {
                 self.counts.loaded.fetch_add(1, Ordering::Relaxed);
             }
-            host.loaded = Some((order.generation, order.digest.clone()));
+            *loaded = Some((order.generation, order.digest));
         }
+        if host.tuner.change(&orders.changes) {
+            self.counts.changed.fetch_add(1, Ordering::Relaxed);
+        }
+        host.tuner.answer(orders.tune)?;
         Ok(())
     }
 
     fn report(&self, host: &HostState) -> Value {
         let (number, (name, zone)) = (self.number, names(self.number));
-        let (generation, loaded) = host.loaded.clone().unzip();
-        let server = json!([{
-            "member": format!("m{number}"), "process": {"running": {"pid": 4711}}, "flushes": host.flushes,
-            "hits": host.turn, "misses": 1, "figures": server_figures(),
-        }]);
-        let router = json!([{
-            "router": format!("r{number}"), "view": "main", "generation": generation, "loaded": loaded, "text": "loaded",
-            "has_traffic": true, "figures": router_figures(),
-        }]);
-        let (members, routers) = if self.has_server { (server, json!([])) } else { (json!([]), router) };
-        let texts: Vec<String> = loaded.into_iter().collect();
+        let server = || {
+            json!({
+                "member": format!("m{number}"), "process": {"running": {"pid": 4711}}, "flushes": host.flushes,
+                "hits": host.turn, "misses": 1, "figures": server_figures(),
+            })
+        };
+        let router = |(router, loaded): (usize, &Option<(u64, String)>)| {
+            let (generation, loaded) = loaded.clone().unzip();
+            json!({
+                "router": format!("r{number}-{router}"), "view": "main", "generation": generation, "loaded": loaded,
+                "text": "loaded", "has_traffic": true, "figures": router_figures(),
+            })
+        };
+        let members: Vec<Value> = self.has_server.then(server).into_iter().collect();
+        let routers: Vec<Value> = host.loaded.iter().enumerate().map(router).collect();
+        let texts: BTreeSet<&String> = host.loaded.iter().flatten().map(|(_, digest)| digest).collect();
         json!({
             "host": name, "zone": zone, "boot": 1, "turn": host.turn, "seen": host.seen, "texts": texts,
-            "members": members, "routers": routers,
+            "tune": host.tuner.report(), "changes": host.tuner.changes(), "members": members, "routers": routers,
         })
     }
 }
@@ -212,6 +229,10 @@ struct Orders {
     members: Vec<ServerOrder>,
     #[serde(default)]
     routers: Vec<TextOrder>,
+    #[serde(default)]
+    changes: Vec<control::ChangeOrder>,
+    #[serde(default)]
+    tune: Option<control::TuneOrders>,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +243,7 @@ struct ServerOrder {
 
 #[derive(Deserialize)]
 struct TextOrder {
+    router: String,
     generation: u64,
     digest: String,
 }

@@ -1,9 +1,6 @@
-//! Names of the members, and counts of what their agents have seen.
+//! Counts of what played agents have seen.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Controllers that share the members.
-pub(super) const CONTROLLERS: usize = 3;
 
 /// What the agents of a process have seen.
 #[derive(Default)]
@@ -14,16 +11,17 @@ pub(super) struct TurnCounts {
     pub(super) failed: AtomicU64,
     /// Generations that routers have got.
     pub(super) loaded: AtomicU64,
+    /// Hosts that keep the change that they were told of.
+    pub(super) changed: AtomicU64,
 }
+
+/// As many as the counts have fields.
+pub(super) const COUNTS: usize = 5;
 
 impl TurnCounts {
     /// In the order of the fields.
-    pub(super) fn all(&self) -> [u64; 4] {
-        [&self.connected, &self.turns, &self.failed, &self.loaded].map(|count| count.load(Ordering::Relaxed))
+    pub(super) fn all(&self) -> [u64; COUNTS] {
+        [&self.connected, &self.turns, &self.failed, &self.loaded, &self.changed]
+            .map(|count| count.load(Ordering::Relaxed))
     }
-}
-
-/// The host and the zone of a number.
-pub(super) fn names(number: usize) -> (String, String) {
-    (format!("h{number}"), format!("z{}", number % CONTROLLERS + 1))
 }

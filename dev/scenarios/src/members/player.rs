@@ -11,7 +11,7 @@ use end_to_end::clock;
 use end_to_end::process::raise_open_files;
 
 use super::agents::{Part, play};
-use super::counts::TurnCounts;
+use super::counts::{COUNTS, TurnCounts};
 
 /// Between two reports of a process.
 const REPORT_EVERY: Duration = Duration::from_millis(20);
@@ -19,7 +19,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(20);
 /// The process, ended with this value.
 pub(super) struct Player {
     child: Child,
-    counts: Arc<Mutex<[u64; 4]>>,
+    counts: Arc<Mutex<[u64; COUNTS]>>,
 }
 
 impl Player {
@@ -30,7 +30,7 @@ impl Player {
         command.arg("agents").arg(file).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("start a process that plays agents")?;
         let lines = BufReader::new(child.stdout.take().context("its output")?).lines();
-        let counts: Arc<Mutex<[u64; 4]>> = Arc::default();
+        let counts: Arc<Mutex<[u64; COUNTS]>> = Arc::default();
         let said = Arc::clone(&counts);
         std::thread::Builder::new().spawn(move || {
             for line in lines.map_while(Result::ok) {
@@ -42,8 +42,8 @@ impl Player {
         Ok(Player { child, counts })
     }
 
-    /// Agents that have connected, turns with an answer, failures, and generations that routers have got.
-    pub(super) fn counts(&self) -> [u64; 4] {
+    /// In the order of the counts' fields.
+    pub(super) fn counts(&self) -> [u64; COUNTS] {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The load of the database while a cluster grows from four to six slots and shrinks back: at once, and by phases.
+//! The load of the database while a cluster grows from four to six slots and shrinks back, or the other way round: at once, and by phases.
 //!
 //! Clients look aside, as in `misses`: a get that misses is answered by the database and followed by a set. An application
 //! beside them deletes keys by one router and looks for them by another one: what is found is an old value.
@@ -19,7 +19,9 @@ use super::deleting::DeletingApplication;
 use crate::figures::ScenarioFigures;
 use crate::fleet::of_ours;
 
-const HOSTS: usize = 6;
+const FEWER: usize = 4;
+const MORE: usize = 6;
+const HOSTS: usize = MORE;
 /// Each has clients.
 const ROUTERS: usize = 2;
 const CLIENTS_PER_ROUTER: usize = 2;
@@ -40,9 +42,10 @@ pub(crate) enum ResizeWay {
     Phases,
 }
 
-/// Grows, and shrinks back.
-pub(crate) fn measure(how: ResizeWay) -> Result<ScenarioFigures> {
-    let fleet = fleet();
+/// Grows, and shrinks back; or shrinks first. A cluster that shrinks back at once finds the keys that it had: old values, and no misses.
+pub(crate) fn measure(how: ResizeWay, shrinks_first: bool) -> Result<ScenarioFigures> {
+    let (first, other) = if shrinks_first { (MORE, FEWER) } else { (FEWER, MORE) };
+    let fleet = fleet(first);
     let keys = KeyPicker::new();
     let seconds = Arc::new(MissSeconds::new());
     let places: Vec<SocketAddr> =
@@ -64,11 +67,11 @@ pub(crate) fn measure(how: ResizeWay) -> Result<ScenarioFigures> {
     let [gets, misses] = seconds.sums(before - 10..before);
     ensure!(gets > 0.0, "no client has asked for anything");
     let usual = misses / gets;
-    let mut extra = Vec::new();
-    let mut took = Vec::new();
-    for slots in ["6", "4"] {
+    let (mut extra, mut took) = ([0.0; 2], [0.0; 2]);
+    for slots in [other, first] {
         let (began, generation) = (seconds.now(), fleet.generation().context("a generation")?);
-        let mut words = vec!["scale", "web", slots, "--apply", "--why", "measured"];
+        let wanted = slots.to_string();
+        let mut words = vec!["scale", "web", &wanted, "--apply", "--why", "measured"];
         match how {
             ResizeWay::Now => words.push("--now"),
             ResizeWay::Phases => words.extend(["--warm-up-s", WARM_UP_S]),
@@ -87,8 +90,8 @@ pub(crate) fn measure(how: ResizeWay) -> Result<ScenarioFigures> {
         clock::pass_until(seconds.began + Duration::from_secs((began + COUNTED_S) as u64 + 1));
         let found = seconds.extra(usual, began..began + COUNTED_S);
         eprintln!("scale: to {slots} slots in {} s; {found:.0} extra misses in {COUNTED_S} s", done - began);
-        extra.push(found);
-        took.push((done - began) as f64);
+        let which = usize::from(slots == FEWER);
+        (extra[which], took[which]) = (found, (done - began) as f64);
     }
     seconds.ends.store(true, Ordering::Relaxed);
     ends.store(true, Ordering::Relaxed);
@@ -116,14 +119,14 @@ pub(crate) fn measure(how: ResizeWay) -> Result<ScenarioFigures> {
     ])
 }
 
-fn fleet() -> Fleet {
+fn fleet(slots: usize) -> Fleet {
     let mut fleet = of_ours(DecisionStore::Directory);
     fleet.controller(1, 1);
     for host in 1..=HOSTS {
         fleet.host_with(host, HostKind { has_no_router: host > ROUTERS, ..HostKind::default() });
     }
-    fleet.begin(
-        "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 4\n[[view]]\nname = \"main\"\nroutes = '''\n{\"route\": \"PoolRoute|web\"}\n'''\n",
-    );
+    fleet.begin(&format!(
+        "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = {slots}\n[[view]]\nname = \"main\"\nroutes = '''\n{{\"route\": \"PoolRoute|web\"}}\n'''\n",
+    ));
     fleet
 }

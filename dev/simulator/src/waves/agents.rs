@@ -3,6 +3,8 @@
 use fleet::HostId;
 use fleet::waves::{HostOrder, HostWord};
 
+use super::resizing::HostRoutes;
+
 /// A host and its agent. Times are seconds.
 #[derive(Clone, Debug)]
 pub(super) struct ChangedHost {
@@ -19,6 +21,8 @@ pub(super) struct ChangedHost {
     pub(super) away_until: u64,
     /// It speaks, and hears nothing, until then.
     pub(super) deaf_until: u64,
+    /// The change cuts it off: it hears nothing for so many seconds after it has begun.
+    pub(super) is_cut_off_for: u64,
     pub(super) disk_is_full: bool,
     /// What it shall be changed to.
     pub(super) changes_to: ChangedTo,
@@ -28,13 +32,17 @@ pub(super) struct ChangedHost {
     pub(super) plan_differs: bool,
     pub(super) is_aside: bool,
     pub(super) has_left: bool,
+    /// What its routers read, and its server has lost of keys that are not its own.
+    pub(super) routes: HostRoutes,
+    /// The generation for which its server is emptied or swept, and since when.
+    cleans: Option<(usize, u64)>,
     /// The controller that it speaks to.
     pub(super) controller: usize,
     pub(super) next_turn: u64,
+    /// When it was heard last, by any controller.
+    pub(super) heard: u64,
     /// Since when it has not had the change, or has it.
     pub(super) since: u64,
-    /// Since when it has been heard without a break.
-    pub(super) heard_since: u64,
 }
 
 /// What a change makes of a host.
@@ -46,6 +54,9 @@ pub(super) enum ChangedTo {
     /// Its items are lost, and its agent does not look.
     LosesItemsUnseen,
 }
+
+/// Seconds until a server is emptied or swept.
+const CLEANED_S: u64 = 20;
 
 /// What a host really has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +83,7 @@ impl ChangedHost {
             seen: 0,
             away_until: 0,
             deaf_until: 0,
+            is_cut_off_for: 0,
             disk_is_full: false,
             changes_to,
             has_lost_items: false,
@@ -79,10 +91,12 @@ impl ChangedHost {
             plan_differs: false,
             is_aside: false,
             has_left: false,
+            routes: HostRoutes { loaded: 1, cleaned: 0 },
+            cleans: None,
             controller,
             next_turn: 0,
+            heard: 0,
             since: 0,
-            heard_since: 0,
         }
     }
 
@@ -97,7 +111,6 @@ impl ChangedHost {
     /// The host starts again. What was not confirmed is gone; so is what is not made to last, if it is unlucky.
     pub(super) fn reboot(&mut self, now: u64, for_s: u64, loses_it: bool) {
         self.away_until = now + for_s;
-        self.heard_since = self.away_until;
         match self.has {
             HasChange::Trying { attempt, .. } => self.lapse(attempt, now),
             HasChange::Kept { .. } if loses_it => self.become_now(HasChange::AsBefore, now),
@@ -162,8 +175,25 @@ impl ChangedHost {
                     return;
                 }
                 self.become_now(HasChange::Trying { attempt: told, until: now + confirm_s }, now);
+                self.deaf_until = self.deaf_until.max(now + std::mem::take(&mut self.is_cut_off_for));
             }
             (_, HasChange::AsBefore) => {}
+        }
+    }
+
+    /// Loads routes, and has its server emptied or swept, if it is told.
+    pub(super) fn load(&mut self, generation: usize, cleans: bool, now: u64) {
+        self.routes.loaded = self.routes.loaded.max(generation);
+        if !cleans {
+            return;
+        }
+        match self.cleans {
+            Some((begun, since)) if begun == generation => {
+                if since + CLEANED_S <= now {
+                    self.routes.cleaned = generation;
+                }
+            }
+            _ => self.cleans = Some((generation, now)),
         }
     }
 

@@ -23,17 +23,23 @@ pub enum WaveBug {
     ToldBeforeWritten,
     /// A host that is away is passed on as one that is as before.
     AwayIsAsBefore,
+    /// Silence is not passed on: of a canary or of its pair, what it said last goes on to count.
+    SilenceHidden,
     /// A change that restarts servers is planned as one that restarts nothing.
     RestartsHidden,
     /// Signals against the change are not passed on.
     SignalsHidden,
     /// A host on which the new version has lost items keeps it.
     LossUnseen,
+    /// In a resize, a router that is silent is passed on as one that has loaded the routes.
+    SilentRouterCounted,
+    /// In a resize, a member is passed on as emptied or swept because it was asked.
+    SweepAssumed,
 }
 
 impl WaveBug {
     /// All of them.
-    pub const ALL: [WaveBug; 13] = [
+    pub const ALL: [WaveBug; 16] = [
         WaveBug::ClassUnseen,
         WaveBug::FailureCounted,
         WaveBug::LateCounted,
@@ -44,8 +50,11 @@ impl WaveBug {
         WaveBug::CompareLeftOut,
         WaveBug::ToldBeforeWritten,
         WaveBug::AwayIsAsBefore,
+        WaveBug::SilenceHidden,
         WaveBug::RestartsHidden,
         WaveBug::SignalsHidden,
         WaveBug::LossUnseen,
+        WaveBug::SilentRouterCounted,
+        WaveBug::SweepAssumed,
     ];
 }

@@ -7,7 +7,6 @@ use fleet::waves::{ChangeProgress, ChangeState, FleetChange};
 use stdx::clock::Now;
 
 use super::agents::{ChangedHost, HasChange};
-use super::shape::HOSTS;
 use super::world::{SIGNAL_S, WaveViolation, WaveWorld, is_half};
 
 /// A word is passed on within so many seconds, and a host that is not heard for ten seconds is passed on as silent.
@@ -27,14 +26,26 @@ pub(super) struct WaveChecker {
     steps: BTreeMap<HostId, (u32, bool)>,
     /// What hosts had in the second before.
     before: Vec<HasChange>,
+    places: BTreeMap<HostId, usize>,
+    /// The last second in which a controller or the register was not well.
+    ill: u64,
     signalled: Option<u64>,
 }
 
 impl WaveChecker {
     pub(super) fn new(world: &WaveWorld) -> WaveChecker {
         let reader = FleetChange::begin(world.register.plan.clone(), Now::default());
-        let (told, steps, before) = (BTreeMap::new(), BTreeMap::new(), vec![HasChange::AsBefore; HOSTS]);
-        WaveChecker { seen: ChangeProgress::default(), reader, told, steps, before, signalled: None }
+        let places = world.hosts.iter().enumerate().map(|(place, host)| (host.host.clone(), place)).collect();
+        WaveChecker {
+            seen: ChangeProgress::default(),
+            reader,
+            told: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            before: vec![HasChange::AsBefore; world.hosts.len()],
+            places,
+            ill: 0,
+            signalled: None,
+        }
     }
 
     /// The state of the change as a word.
@@ -43,13 +54,20 @@ impl WaveChecker {
     }
 
     pub(super) fn check(&mut self, world: &WaveWorld) -> Option<WaveViolation> {
+        if world.desks.iter().any(|desk| !desk.is_well(world.now)) || world.now < world.register.away_until {
+            self.ill = world.now;
+        }
         let found = self
             .check_register(world)
             .or_else(|| self.check_counted(world))
             .or_else(|| self.check_begun(world))
             .or_else(|| check_harm(world))
             .or_else(|| check_loss(world))
-            .or_else(|| check_second(world));
+            .or_else(|| check_second(world))
+            .or_else(|| {
+                let routes = world.register.generations.check(&world.hosts);
+                routes.err().map(|(invariant, words)| violation(world, invariant, words))
+            });
         self.before = world.hosts.iter().map(|host| host.has).collect();
         found
     }
@@ -60,19 +78,30 @@ impl WaveChecker {
         if *progress == self.seen {
             return None;
         }
-        // Several controllers may write in one second, each one version more.
-        if progress.version <= self.seen.version {
-            let words =
-                format!("version {} was written over version {}", progress.version, self.seen.version);
-            return Some(violation(world, "W1", words));
+        if let Some((before, after)) = world.register.broken {
+            return Some(violation(
+                world,
+                "W1",
+                format!("version {after} was written over version {before}"),
+            ));
         }
+        // Several controllers may write in one second: an undo, and before it that a host could not apply the change.
+        let is_one_decision = progress.version == self.seen.version + 1;
         self.seen = progress.clone();
         self.reader = FleetChange::resume(world.register.plan.clone(), progress.clone(), Now::default());
         let told: Vec<(HostId, u32, Option<u32>)> =
             self.reader.told().map(|(host, step, attempt)| (host.clone(), step, attempt)).collect();
-        for (host, _, attempt) in &told {
-            if let Some(attempt) = attempt {
-                self.told.entry((host.clone(), *attempt)).or_insert(world.now);
+        for (host, step, attempt) in &told {
+            let Some(attempt) = attempt else { continue };
+            let key = (host.clone(), *attempt);
+            if self.told.contains_key(&key) {
+                continue;
+            }
+            self.told.insert(key, world.now);
+            // The steps are remembered as they were when hosts were told.
+            self.steps.insert(host.clone(), (*step, false));
+            if let Some(found) = self.check_heard(world, host) {
+                return Some(found);
             }
         }
         if self.reader.state() == ChangeState::Done
@@ -87,13 +116,21 @@ impl WaveChecker {
             }
         }
         let is_undoing = matches!(self.reader.state(), ChangeState::Undoing { .. });
-        let found = if is_undoing { self.check_order(world, &told) } else { None };
+        let found = if is_undoing && is_one_decision { self.check_order(world, &told) } else { None };
         for (host, step, attempt) in told {
-            let entry = self.steps.entry(host).or_insert((step, false));
-            // The steps are remembered as they were when hosts were told.
-            *entry = (if attempt.is_some() && !is_undoing { step } else { entry.0 }, attempt.is_some());
+            self.steps.entry(host).or_insert((step, false)).1 = attempt.is_some();
         }
         found
+    }
+
+    /// W13: nobody is told that is not heard from.
+    fn check_heard(&self, world: &WaveWorld, host: &HostId) -> Option<WaveViolation> {
+        let heard = world.hosts[self.places[host]].heard;
+        // What was decided before may be written later.
+        let is_late = heard.max(self.ill) + NEWS_S < world.now;
+        is_late.then(|| {
+            violation(world, "W13", format!("{host} is told, which was heard in second {heard} last"))
+        })
     }
 
     fn check_order(&self, world: &WaveWorld, told: &[(HostId, u32, Option<u32>)]) -> Option<WaveViolation> {
@@ -101,7 +138,12 @@ impl WaveChecker {
         let newly = told.iter().filter(|(host, _, attempt)| {
             attempt.is_none() && self.steps.get(host).is_some_and(|(_, was_on)| *was_on)
         });
-        let first = newly.map(|(host, ..)| step(host)).min()?;
+        let newly: BTreeSet<u32> = newly.map(|(host, ..)| step(host)).collect();
+        let (first, last) = (*newly.first()?, *newly.last()?);
+        if first != last {
+            let words = format!("hosts of step {first} go back at once with hosts of step {last}");
+            return Some(violation(world, "W4", words));
+        }
         let late = told.iter().find(|(host, _, attempt)| attempt.is_some() && step(host) > first);
         late.map(|(host, ..)| {
             let words = format!("a host of step {first} goes back before {host} of step {}", step(host));
@@ -109,17 +151,23 @@ impl WaveChecker {
         })
     }
 
-    /// W2: who is counted as changed has the change.
+    /// W2: who is counted as changed has the change, and is heard.
     fn check_counted(&self, world: &WaveWorld) -> Option<WaveViolation> {
-        let hosts: BTreeMap<&HostId, &ChangedHost> =
-            world.hosts.iter().map(|host| (&host.host, host)).collect();
         let changes = world.desks.iter().filter_map(|desk| desk.change());
-        let mut counted = changes.flat_map(FleetChange::changed).filter_map(|host| hosts.get(host));
-        let wrong = counted
-            .find(|host| !matches!(host.has, HasChange::Kept { .. }) && host.since + NEWS_S < world.now);
-        wrong.map(|host| {
-            violation(world, "W2", format!("{} is counted as changed, and has {:?}", host.host, host.has))
-        })
+        let counted = changes.flat_map(FleetChange::changed).map(|host| &world.hosts[self.places[host]]);
+        for host in counted {
+            let name = &host.host;
+            if !matches!(host.has, HasChange::Kept { .. }) && host.since + NEWS_S < world.now {
+                let words = format!("{name} is counted as changed, and has {:?}", host.has);
+                return Some(violation(world, "W2", words));
+            }
+            if host.heard + NEWS_S < world.now {
+                let words =
+                    format!("{name} is counted as changed, and was heard in second {} last", host.heard);
+                return Some(violation(world, "W2", words));
+            }
+        }
+        None
     }
 
     /// W3: no host begins that the register has not told. W5: no frozen host is told. W6: where something restarts, one host of a
@@ -172,9 +220,10 @@ impl WaveChecker {
     }
 }
 
-/// W9: a change that harms a class reaches its canaries only, which are at most every second of its hosts.
+/// W9: a change that harms a class reaches its canaries only, which are at most every second of its hosts. A person who lets it go on
+/// excuses the others.
 fn check_harm(world: &WaveWorld) -> Option<WaveViolation> {
-    let harmed = world.shape.harmed_class?;
+    let harmed = world.shape.harmed_class.filter(|_| world.resumed == 0)?;
     let of_class = || world.hosts.iter().filter(|host| host.class == harmed);
     let (all, reached) = (of_class().count(), of_class().filter(|host| host.has_it()).count());
     (reached > all / 2).then(|| {
@@ -186,7 +235,7 @@ fn check_harm(world: &WaveWorld) -> Option<WaveViolation> {
 /// on excuses these.
 fn check_loss(world: &WaveWorld) -> Option<WaveViolation> {
     let lost = world.hosts.iter().filter(|host| host.has_lost_items);
-    let mut of_clusters = [0usize; HOSTS];
+    let mut of_clusters = vec![0usize; world.hosts.len()];
     lost.for_each(|host| of_clusters[host.cluster] += 1);
     let most = of_clusters.iter().position(|count| *count > 1 + world.resumed)?;
     let words = format!("{} hosts of cluster {most} have lost their items", of_clusters[most]);

@@ -5,6 +5,7 @@ use stdx::clock::Now;
 
 use super::agents::ChangedHost;
 use super::bug::WaveBug;
+use super::resizing::{Generations, HostRoutes, ResizeDesk};
 
 /// A host that has said nothing for so many seconds is passed on as silent.
 const SILENT_S: u64 = 10;
@@ -16,6 +17,10 @@ pub(super) struct ChangeRegister {
     pub(super) progress: ChangeProgress,
     /// It answers nobody until then, in seconds.
     pub(super) away_until: u64,
+    /// A write that did not follow the version before it: the version that was there, and the one that was written.
+    pub(super) broken: Option<(u64, u64)>,
+    /// Routes of a cluster that is resized.
+    pub(super) generations: Generations,
 }
 
 impl ChangeRegister {
@@ -24,6 +29,9 @@ impl ChangeRegister {
         let is_next = progress.version == self.progress.version + 1;
         let is_taken = is_next || bugs.contains(&WaveBug::CompareLeftOut);
         if is_taken {
+            if !is_next {
+                self.broken = Some((self.progress.version, progress.version));
+            }
             self.progress = progress.clone();
         }
         is_taken
@@ -64,6 +72,7 @@ pub(super) struct Desk {
     /// Its clock is ahead by so many seconds.
     pub(super) ahead_s: u64,
     heard: Vec<u64>,
+    pub(super) routes: ResizeDesk,
     /// What was asked of it, and not passed on yet.
     pub(super) asked: Vec<ChangeEvent>,
 }
@@ -78,6 +87,7 @@ impl Desk {
             dies: None,
             ahead_s,
             heard: vec![0; hosts],
+            routes: ResizeDesk::new(hosts),
             asked: Vec::new(),
         }
     }
@@ -95,15 +105,27 @@ impl Desk {
     }
 
     /// What a host has said to it or to another controller.
-    pub(super) fn hear(&mut self, number: usize, events: &[ChangeEvent], now: u64) {
+    pub(super) fn hear(
+        &mut self,
+        number: usize,
+        (events, routes): (&[ChangeEvent], HostRoutes),
+        now: u64,
+        bugs: &[WaveBug],
+    ) {
         if now < self.cut_until {
             return;
         }
+        self.routes.hear(number, routes, bugs);
         let clock = self.clock(now);
         self.heard[number] = now;
         if let Some(change) = &mut self.change {
             events.iter().for_each(|event| change.note(event.clone(), clock));
         }
+    }
+
+    /// It hears agents and reaches the register, as far as that depends on it.
+    pub(super) fn is_well(&self, now: u64) -> bool {
+        self.is_reachable(now) && now >= self.unregistered_until
     }
 
     fn die(&mut self, now: u64, for_s: u64) {
@@ -137,16 +159,27 @@ impl Desk {
             }
             self.change = Some(FleetChange::resume(register.plan.clone(), progress, clock));
             self.heard = vec![now; hosts.len()];
+            self.routes = ResizeDesk::new(hosts.len());
+            self.routes.read_register(&register.generations);
         }
         let Some(change) = &mut self.change else { return };
         if is_told && has_register && register.progress.version > change.version() {
             change.adopt(register.read(bugs));
         }
-        for (host, heard) in hosts.iter().zip(&self.heard) {
+        if is_told && has_register {
+            self.routes.read_register(&register.generations);
+        }
+        for (number, (host, heard)) in hosts.iter().zip(&self.heard).enumerate() {
             if is_told || is_new {
                 standing(host, bugs).into_iter().for_each(|event| change.note(event, clock));
             }
             if *heard + SILENT_S < now {
+                self.routes.miss(number, bugs);
+            }
+            if host.has_left && (is_told || is_new) {
+                self.routes.leave(number);
+            }
+            if *heard + SILENT_S < now && !bugs.contains(&WaveBug::SilenceHidden) {
                 let since = Now::at_ms((heard + self.ahead_s) * 1000);
                 change.note(ChangeEvent::Silent { host: host.host.clone(), since }, clock);
                 if bugs.contains(&WaveBug::AwayIsAsBefore) {
@@ -155,6 +188,7 @@ impl Desk {
                 }
             }
         }
+        self.routes.tick(clock, has_register, &mut register.generations);
         for event in self.asked.drain(..) {
             let is_signal = matches!(
                 event,

@@ -4,45 +4,96 @@ use fleet::waves::SignalSource;
 use stdx::prng::Prng;
 
 use super::desks::DeathPoint;
-use super::shape::{CONTROLLERS, HOSTS};
+use super::shape::{CONTROLLERS, WaveShape};
 
-/// Faults begin when canaries do, and end so many seconds later.
-const FAULTS_S: u64 = 2_400;
-/// Faults of one seed.
-const FAULTS: u64 = 8;
+/// Faults begin when canaries do.
+pub(super) const FIRST_FAULT_S: u64 = 60;
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum WaveFault {
-    HostReboots { host: usize, for_s: u64, loses_it: bool },
-    HostIsDeaf { host: usize, for_s: u64 },
-    DiskIsFull { host: usize },
-    PlanDiffers { host: usize },
-    StepsAside { host: usize },
-    Leaves { host: usize },
-    ZoneFreezes { zone: usize },
-    ZoneThaws { zone: usize },
-    ControllerDies { controller: usize, at: DeathPoint, for_s: u64 },
-    ControllerIsCut { controller: usize, for_s: u64 },
-    ControllerLosesRegister { controller: usize, for_s: u64 },
-    ClockJumps { controller: usize },
-    RegisterStops { for_s: u64 },
+    HostReboots {
+        host: usize,
+        for_s: u64,
+        loses_it: bool,
+    },
+    HostIsDeaf {
+        host: usize,
+        for_s: u64,
+    },
+    /// As soon as it has the change, it hears nothing for so long: the change has cut it off.
+    HostIsCutOff {
+        host: usize,
+        for_s: u64,
+    },
+    DiskIsFull {
+        host: usize,
+    },
+    PlanDiffers {
+        host: usize,
+    },
+    StepsAside {
+        host: usize,
+    },
+    Leaves {
+        host: usize,
+    },
+    ZoneFreezes {
+        zone: usize,
+    },
+    ZoneThaws {
+        zone: usize,
+    },
+    ControllerDies {
+        controller: usize,
+        at: DeathPoint,
+        for_s: u64,
+    },
+    ControllerIsCut {
+        controller: usize,
+        for_s: u64,
+    },
+    ControllerLosesRegister {
+        controller: usize,
+        for_s: u64,
+    },
+    ClockJumps {
+        controller: usize,
+    },
+    RegisterStops {
+        for_s: u64,
+    },
     Signal(SignalSource),
     PersonUndoes,
     PersonResumes,
     SecondChange,
 }
 
+impl WaveFault {
+    /// Somebody speaks for or against the change, or wants another one.
+    fn is_of_people(&self) -> bool {
+        use WaveFault::*;
+        matches!(self, Signal(_) | PersonUndoes | PersonResumes | SecondChange)
+    }
+}
+
 /// Faults with their seconds, in order.
-pub(super) fn script(seed: u64) -> Vec<(u64, WaveFault)> {
+pub(super) fn script(seed: u64, shape: &WaveShape) -> Vec<(u64, WaveFault)> {
     let mut prng = Prng::new(seed ^ 0xfa17);
     let mut script = Vec::new();
-    for _ in 0..FAULTS {
-        let at = 60 + prng.below(FAULTS_S);
-        let host = prng.below(HOSTS as u64) as usize;
+    let plan = shape.faults;
+    while script.iter().filter(|(_, fault)| !matches!(fault, WaveFault::ZoneThaws { .. })).count()
+        < plan.count
+    {
+        let at = FIRST_FAULT_S + prng.below(plan.length_s);
+        let host = prng.below(shape.size.hosts as u64) as usize;
         let controller = prng.below(CONTROLLERS as u64) as usize;
         let for_s = 5 + prng.below(200);
-        script.push((at, draw(&mut prng, host, controller, for_s)));
+        let fault = draw(&mut prng, host, controller, for_s);
+        if fault.is_of_people() && !plan.has_people {
+            continue;
+        }
+        script.push((at, fault));
         if let Some((_, WaveFault::ZoneFreezes { zone })) = script.last() {
             let zone = *zone;
             script.push((at + for_s + 60, WaveFault::ZoneThaws { zone }));
@@ -53,7 +104,7 @@ pub(super) fn script(seed: u64) -> Vec<(u64, WaveFault)> {
 }
 
 fn draw(prng: &mut Prng, host: usize, controller: usize, for_s: u64) -> WaveFault {
-    match prng.below(26) {
+    match prng.below(28) {
         0..=3 => WaveFault::HostReboots { host, for_s, loses_it: prng.below(2) == 0 },
         4 | 5 => WaveFault::HostIsDeaf { host, for_s: for_s + 120 },
         6 | 7 => WaveFault::DiskIsFull { host },
@@ -73,6 +124,7 @@ fn draw(prng: &mut Prng, host: usize, controller: usize, for_s: u64) -> WaveFaul
         }
         23 => WaveFault::PersonUndoes,
         24 => WaveFault::PersonResumes,
+        25 | 26 => WaveFault::HostIsCutOff { host, for_s: for_s + 30 },
         _ => WaveFault::SecondChange,
     }
 }

@@ -34,12 +34,29 @@ fn check_hunt(bug: WaveBug, invariants: &[&str]) {
 
 #[test]
 fn planted_bugs_are_found() {
+    check_hunt(WaveBug::ClassUnseen, &["W9"]);
+    check_hunt(WaveBug::FailureCounted, &["W2"]);
+    check_hunt(WaveBug::LateCounted, &["W2"]);
     check_hunt(WaveBug::ControllerForgets, &["W3", "W7"]);
+    check_hunt(WaveBug::StepsLost, &["W4"]);
     check_hunt(WaveBug::OverlapIgnored, &["W11"]);
     check_hunt(WaveBug::FrozenIgnored, &["W5"]);
+    check_hunt(WaveBug::CompareLeftOut, &["W1"]);
+    check_hunt(WaveBug::ToldBeforeWritten, &["W3"]);
+    check_hunt(WaveBug::AwayIsAsBefore, &["W7", "W13"]);
+    check_hunt(WaveBug::SilenceHidden, &["W2", "W13"]);
     check_hunt(WaveBug::RestartsHidden, &["W6", "W12"]);
     check_hunt(WaveBug::SignalsHidden, &["W10"]);
     check_hunt(WaveBug::LossUnseen, &["W12"]);
+    check_hunt(WaveBug::SilentRouterCounted, &["W14"]);
+    check_hunt(WaveBug::SweepAssumed, &["W15"]);
+}
+
+#[test]
+fn a_tuning_of_hundreds_of_hosts_goes_through_and_a_cluster_is_resized_meanwhile() {
+    let run = play_many(1, 300, PlantedEffect::default());
+    assert_eq!((run.violation, run.end, run.resizes), (None, "done", 2));
+    assert!(run.reached >= 290, "{} hosts had it", run.reached);
 }
 
 fn fleet(effect: PlantedEffect) -> TrialFleet {

@@ -1,7 +1,8 @@
-//! The world of changes: 88 hosts with agents, three controllers, a register, and faults. It goes on in seconds.
+//! The world of changes: hosts with agents, three controllers, a register, and faults. It goes on in seconds.
 
 use std::collections::BTreeSet;
 
+use fleet::HostId;
 use fleet::waves::{ChangeEvent, ChangePlan, ChangeProgress, HostWord, SignalSource};
 use stdx::prng::{Prng, mix};
 
@@ -9,16 +10,13 @@ use super::agents::{ChangedHost, ChangedTo, HasChange};
 use super::bug::WaveBug;
 use super::checker::WaveChecker;
 use super::desks::{ChangeRegister, Desk};
-use super::faults::{WaveFault, script};
+use super::faults::{FIRST_FAULT_S, WaveFault, script};
 use super::noise::{Noise, PlantedEffect};
-use super::shape::{CONFIRM_S, CONTROLLERS, HOSTS, WaveShape, class, cluster, zone};
+use super::resizing::{Generations, HostRoutes};
+use super::shape::{CONFIRM_S, CONTROLLERS, WaveShape, zone};
 
-/// After so many seconds all faults are over for long enough to have come to an end.
-const LENGTH_S: u64 = 3 * 3_600;
-/// A change that has halted is taken back by a person after this time.
-const PERSON_S: u64 = 3_600;
-/// Standard deviation of a host's figures between two times: little, so that a seed is about faults.
-const SIGMA: f64 = 0.004;
+/// The longest time for which something is away.
+const FAULT_S_MAX: u64 = 300;
 /// A controller hears of what others have decided once in so many seconds.
 const WATCH_S: u64 = 3;
 /// A signal against the change lasts so many seconds.
@@ -44,6 +42,10 @@ pub struct WaveRun {
     pub end: &'static str,
     /// Decisions that were written.
     pub writes: u64,
+    /// Most hosts that had the change at one time.
+    pub reached: usize,
+    /// Resizes of a cluster that were done meanwhile.
+    pub resizes: usize,
     /// Seconds until the end.
     pub took_s: u64,
 }
@@ -56,10 +58,11 @@ pub(super) struct WaveWorld<'b> {
     pub(super) register: ChangeRegister,
     /// A second change that was begun over the same hosts.
     pub(super) second: Option<ChangePlan>,
+    reached: usize,
     /// Times that a person has let it go on.
     pub(super) resumed: usize,
     /// Words that reach the other controllers in the next second.
-    passed_on: Vec<(usize, usize, Vec<ChangeEvent>)>,
+    passed_on: Vec<(usize, usize, Vec<ChangeEvent>, HostRoutes)>,
     prng: Prng,
     noise: Noise,
     /// What speaks against the change, and until when: controllers hear it again and again.
@@ -69,7 +72,15 @@ pub(super) struct WaveWorld<'b> {
 
 /// Plays a seed until its end, or until an invariant breaks.
 pub fn play_waves(seed: u64, bugs: &[WaveBug]) -> WaveRun {
-    let shape = WaveShape::draw(seed);
+    play(seed, WaveShape::draw(seed), bugs)
+}
+
+/// Plays a tuning with the usual times and noise, of so many hosts, with faults.
+pub fn play_many(seed: u64, hosts: usize, effect: PlantedEffect) -> WaveRun {
+    play(seed, WaveShape::of_many(hosts, effect), &[])
+}
+
+fn play(seed: u64, shape: WaveShape, bugs: &[WaveBug]) -> WaveRun {
     let plan = shape.plan(1, 0, &[], bugs).unwrap_or_else(|error| unreachable!("{error}"));
     let changes_to = match (shape.loses_items, bugs.contains(&WaveBug::LossUnseen)) {
         (false, _) => ChangedTo::Sound,
@@ -78,27 +89,37 @@ pub fn play_waves(seed: u64, bugs: &[WaveBug]) -> WaveRun {
     };
     let host = |number: usize| {
         let name = plan.hosts[number].host.clone();
-        ChangedHost::new(name, (cluster(number), class(number)), number % CONTROLLERS, changes_to)
+        let kind = (shape.size.cluster(number), shape.size.class(number));
+        ChangedHost::new(name, kind, number % CONTROLLERS, changes_to)
     };
+    let hosts = shape.size.hosts;
+    let names: Vec<HostId> = plan.hosts.iter().map(|host| host.host.clone()).collect();
+    let generations = Generations::new(shape.resize, &names);
     let mut world = WaveWorld {
-        hosts: (0..HOSTS).map(host).collect(),
-        desks: (0..CONTROLLERS).map(|number| Desk::new(HOSTS, number as u64 * 300)).collect(),
-        register: ChangeRegister { plan, progress: ChangeProgress::default(), away_until: 0 },
+        hosts: (0..hosts).map(host).collect(),
+        desks: (0..CONTROLLERS).map(|number| Desk::new(hosts, number as u64 * 300)).collect(),
+        register: ChangeRegister {
+            plan,
+            progress: ChangeProgress::default(),
+            away_until: 0,
+            broken: None,
+            generations,
+        },
         second: None,
         resumed: 0,
+        reached: 0,
         passed_on: Vec::new(),
         prng: Prng::new(seed),
-        noise: Noise::new(mix(seed), SIGMA),
+        noise: Noise::new(mix(seed), shape.sigma),
         signal: None,
         now: 0,
         shape,
         bugs,
     };
     let mut checker = WaveChecker::new(&world);
-    let faults = script(seed);
-    let mut faults = faults.into_iter().peekable();
-    let last_fault = 60 + 2_400 + 300;
-    while world.now < LENGTH_S {
+    let mut faults = script(seed, &world.shape).into_iter().peekable();
+    let last_fault = world.last_fault_s();
+    while world.now < world.shape.length_s {
         world.now += 1;
         while let Some((_, fault)) = faults.next_if(|(at, _)| *at <= world.now) {
             if matches!(fault, WaveFault::Signal(_)) {
@@ -107,21 +128,47 @@ pub fn play_waves(seed: u64, bugs: &[WaveBug]) -> WaveRun {
             world.disturb(&fault);
         }
         world.second();
+        world.reached = world.reached.max(world.hosts.iter().filter(|host| host.has_it()).count());
         let found = checker.check(&world);
-        let is_over = world.register.progress.is_over() && world.now > last_fault;
+        let is_over = world.register.progress.is_over() && world.now > last_fault && world.is_resized();
         let found = if is_over { found.or_else(|| checker.check_end(&world)) } else { found };
         if found.is_some() || is_over {
             return world.run(found, &checker);
         }
     }
-    let words = format!("the change has not come to an end: {}", checker.end());
+    let resizes = world.register.generations.done;
+    let words =
+        format!("the change has not come to an end: {}; resizes that have: {resizes} of 2", checker.end());
     let found = WaveViolation { invariant: "W8", words, at_s: world.now };
     world.run(Some(found), &checker)
 }
 
 impl WaveWorld<'_> {
     fn run(&self, violation: Option<WaveViolation>, checker: &WaveChecker) -> WaveRun {
-        WaveRun { violation, end: checker.end(), writes: self.register.progress.version, took_s: self.now }
+        WaveRun {
+            violation,
+            end: checker.end(),
+            writes: self.register.progress.version,
+            reached: self.reached,
+            resizes: self.register.generations.done,
+            took_s: self.now,
+        }
+    }
+
+    /// The cluster has grown and shrunk back, if it can.
+    fn is_resized(&self) -> bool {
+        let generations = &self.register.generations;
+        generations.is_over() || generations.is_excused(&self.hosts)
+    }
+
+    /// A change that is done is not taken back after another one has begun on its hosts.
+    fn may_be_undone(&self) -> bool {
+        self.second.is_none() || !self.register.progress.is_over()
+    }
+
+    /// All faults are over then.
+    fn last_fault_s(&self) -> u64 {
+        FIRST_FAULT_S + self.shape.faults.length_s + FAULT_S_MAX
     }
 
     fn disturb(&mut self, fault: &WaveFault) {
@@ -136,6 +183,7 @@ impl WaveWorld<'_> {
                 self.hosts[*host].reboot(now, *for_s, *loses_it)
             }
             WaveFault::HostIsDeaf { host, for_s } => self.hosts[*host].deaf_until = now + for_s,
+            WaveFault::HostIsCutOff { host, for_s } => self.hosts[*host].is_cut_off_for = *for_s,
             WaveFault::DiskIsFull { host } => self.hosts[*host].disk_is_full = true,
             WaveFault::PlanDiffers { host } => self.hosts[*host].plan_differs = true,
             WaveFault::StepsAside { host } => self.hosts[*host].is_aside = true,
@@ -164,9 +212,10 @@ impl WaveWorld<'_> {
             WaveFault::Signal(from) => {
                 ask(&mut self.desks, speaking_against(*from));
             }
-            WaveFault::PersonUndoes => {
+            WaveFault::PersonUndoes if self.may_be_undone() => {
                 ask(&mut self.desks, ChangeEvent::Undo { reason: "it was a mistake".to_owned() });
             }
+            WaveFault::PersonUndoes => {}
             WaveFault::PersonResumes => {
                 self.resumed += 1;
                 ask(&mut self.desks, ChangeEvent::Resume);
@@ -176,23 +225,28 @@ impl WaveWorld<'_> {
                     self.bugs.contains(&WaveBug::OverlapIgnored) || self.register.progress.is_over();
                 let first = self.register.plan.clone();
                 let running: &[&ChangePlan] = if is_blind { &[] } else { &[&first] };
-                self.second = self.shape.plan(2, HOSTS / 2, running, self.bugs).ok();
+                self.second = self.shape.plan(2, self.hosts.len() / 2, running, self.bugs).ok();
             }
         }
     }
 
     fn second(&mut self) {
         let now = self.now;
-        for (desk, number, events) in std::mem::take(&mut self.passed_on) {
-            self.desks[desk].hear(number, &events, now);
+        for (desk, number, events, routes) in std::mem::take(&mut self.passed_on) {
+            self.desks[desk].hear(number, (&events, routes), now, self.bugs);
         }
-        for number in 0..HOSTS {
+        if now >= self.register.away_until {
+            let names = self.register.plan.hosts.iter().take(self.shape.resize.grown);
+            let names: Vec<HostId> = names.map(|host| host.host.clone()).collect();
+            self.register.generations.begin(now, &names);
+        }
+        for number in 0..self.hosts.len() {
             self.hosts[number].tick(now);
             if self.hosts[number].next_turn <= now && !self.hosts[number].is_away(now) {
                 self.turn(number);
             }
         }
-        if now == PERSON_S {
+        if now == self.shape.person_s && self.may_be_undone() {
             let event = ChangeEvent::Undo { reason: "nobody wants it any more".to_owned() };
             self.desks.iter_mut().for_each(|desk| desk.asked.push(event.clone()));
         }
@@ -220,7 +274,7 @@ impl WaveWorld<'_> {
             (own..own + CONTROLLERS).map(|desk| desk % CONTROLLERS).find(|desk| is_good(&self.desks[*desk]));
         let Some(desk) = next else { return };
         let host = &mut self.hosts[number];
-        host.controller = desk;
+        (host.controller, host.heard) = (desk, now);
         let name = host.host.clone();
         let word = passed_word(host.word(), self.bugs);
         let is_harmed = self.shape.harmed_class == Some(host.class) && host.has_it();
@@ -230,13 +284,18 @@ impl WaveWorld<'_> {
             ChangeEvent::Said { host: name.clone(), word },
             ChangeEvent::Measured { host: name.clone(), figures },
         ];
-        self.desks[desk].hear(number, &events, now);
+        let routes = host.routes;
+        self.desks[desk].hear(number, (&events, routes), now, self.bugs);
         let others = (0..CONTROLLERS).filter(|other| *other != desk);
-        self.passed_on.extend(others.map(|other| (other, number, events.clone())));
+        self.passed_on.extend(others.map(|other| (other, number, events.clone(), routes)));
         let order = self.desks[desk].change().and_then(|change| change.order(&name));
-        if let Some(order) = order.filter(|_| now >= host.deaf_until) {
-            host.obey(order, now, CONFIRM_S);
+        if now < host.deaf_until {
+            return;
         }
+        order.into_iter().for_each(|order| host.obey(order, now, CONFIRM_S));
+        let told = &self.desks[desk].routes;
+        let cleans = told.cleaning(&self.register.generations).contains(&number);
+        host.load(told.read(), cleans, now);
     }
 }
 
