@@ -14,6 +14,7 @@ mod desks;
 mod faults;
 mod noise;
 mod shape;
+mod standards;
 #[cfg(test)]
 mod tests;
 mod trials;
@@ -21,5 +22,6 @@ mod world;
 
 pub use bug::WaveBug;
 pub use noise::PlantedEffect;
+pub use standards::{StandardBug, StandardRun, play_standards};
 pub use trials::{TrialFleet, TrialOutcomes, play_trials};
 pub use world::{WaveRun, WaveViolation, play_waves};

@@ -9,7 +9,6 @@ pub mod health;
 pub mod probation;
 pub mod resize;
 pub mod rollout;
-pub mod standards;
 pub mod tuning;
 pub mod waves;
 
@@ -33,8 +32,8 @@ pub use names::{
     ZoneName,
 };
 pub use plan::{
-    Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots,
-    mend_slots, plan,
+    Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, TAKES_UNTUNED, UnfitMember,
+    change_slots, mend_slots, plan,
 };
 pub use policy::{
     CLUSTERS_MAX, ClusterPolicy, DriftPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX,

@@ -23,8 +23,8 @@ use seats::ClusterSeats;
 /// Members that are named with the reason why they do not do.
 const NAMED_MAX: usize = 5;
 
-/// What is said of a member that takes a slot all the same.
-const TAKES_UNTUNED: &str =
+/// The end of the step that says so of a member that takes a slot all the same.
+pub const TAKES_UNTUNED: &str =
     ": its host does not meet its standard of tuning, and no other member can take the slot";
 
 /// A wish: another member for a slot.

@@ -8,6 +8,8 @@
 //!
 //! The tuner itself is not known here but by its JSON: it may be older or newer than this program.
 
+pub mod standards;
+
 mod answer;
 mod check;
 mod facts;

@@ -18,8 +18,8 @@ mod tuner;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fleet::standards::StandardWord;
 use fleet::tuning::AnswerDigest;
+use fleet::tuning::standards::StandardWord;
 use fleet::waves::HostWord;
 use os::clock::{Stopwatch, unix_s};
 use stdx::clock::Now;
@@ -63,7 +63,7 @@ struct Shared {
 #[derive(Default)]
 struct DeskState {
     /// The last orders, if they have not been taken yet.
-    orders: Option<HeardOrders>,
+    orders: Option<NewOrders>,
     /// Controllers that were heard after an attempt had been applied.
     heard: Vec<HeardAttempt>,
     said: Said,
@@ -71,7 +71,7 @@ struct DeskState {
 }
 
 /// Orders of one turn.
-struct HeardOrders {
+struct NewOrders {
     changes: Vec<ChangeOrder>,
     standard: Option<StandardOrder>,
 }
@@ -164,7 +164,7 @@ impl ChangeDesk {
         });
         let heard: Vec<HeardAttempt> = heard.collect();
         state.heard.extend(heard);
-        state.orders = Some(HeardOrders { changes: orders, standard });
+        state.orders = Some(NewOrders { changes: orders, standard });
         self.shared.wake.notify_all();
     }
 
@@ -288,7 +288,7 @@ impl ChangeWork {
             (state.orders.take(), std::mem::take(&mut state.heard))
         };
         let before = self.kept();
-        if let Some(HeardOrders { changes, standard }) = orders {
+        if let Some(NewOrders { changes, standard }) = orders {
             self.named = changes.iter().map(|order| CourseId::Change(order.order.change)).collect();
             for order in changes {
                 self.take_order(&order);

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fleet::standards::StandardWord;
+use fleet::tuning::standards::StandardWord;
 use fleet::tuning::{AnswerDigest, PlanWish};
 use fleet::waves::{ChangeNumber, HostOrder, HostWord};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The standard of a host in turns: what it shall have and whether it may act now, and what it says of it.
 
-use fleet::standards::StandardWord;
 use fleet::tuning::PlanWish;
+use fleet::tuning::standards::StandardWord;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 

@@ -1,7 +1,5 @@
 //! States of hosts by their standard, as they are counted.
 
-use std::fmt;
-
 use super::{HostStandard, StandardWord};
 
 /// What is heard of a host about its standard.
@@ -112,22 +110,5 @@ impl StandardState {
             // Other lines of the status name it.
             | StandardState::Silent => false,
         }
-    }
-}
-
-impl fmt::Display for StandardState {
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        formatter.write_str(match self {
-            StandardState::Meets => "meet it",
-            StandardState::Lacks => "lack it",
-            StandardState::Drifted => "have drifted",
-            StandardState::Tuning => "are being tuned",
-            StandardState::SteppedAside => "have stepped aside",
-            StandardState::Refused => "cannot have it",
-            StandardState::Unknown => "have not looked yet",
-            StandardState::OlderAgent => "have an agent of an older version",
-            StandardState::Silent => "are silent",
-            StandardState::Mixed => "have members of classes with different standards",
-        })
     }
 }
