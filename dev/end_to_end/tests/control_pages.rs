@@ -1,5 +1,5 @@
 //! Pages about the control plane, typed as they stand: a fleet of several hosts and what its tuners find, more slots in a cluster on one machine, and
-//! another version of the program on one.
+//! another version of the program and a standard of its tuning on one.
 //!
 //! What stands for something else, and nothing besides:
 //!
@@ -263,13 +263,23 @@ fn a_cluster_on_one_machine_gets_more_slots_and_fewer_by_its_page() {
 
 #[test]
 fn a_version_goes_through_one_machine_by_its_page() {
-    let commands = commands_of("docs/control/upgrades.md", Some("## Try it on one machine"));
-    // In a place that nobody else writes to.
-    let place = std::env::temp_dir().join(format!("evenkeel-try-upgrade-{}", std::process::id()));
+    type_on_one_machine("docs/control/upgrades.md", "try-upgrade");
+}
+
+#[test]
+fn a_host_is_tuned_before_it_gets_a_slot_by_its_page() {
+    type_on_one_machine("docs/control/standards.md", "try-standard");
+}
+
+/// Types the commands of a page for one machine, in a place that nobody else writes to.
+#[track_caller]
+fn type_on_one_machine(page: &str, name: &str) {
+    let commands = commands_of(page, Some("## Try it on one machine"));
+    let place = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&place);
     let mut typist = Typist::new();
     for mut command in commands {
-        let elsewhere = |text: &str| text.replace("/tmp/try-upgrade", &place.display().to_string());
+        let elsewhere = |text: &str| text.replace(&format!("/tmp/{name}"), &place.display().to_string());
         command.text = elsewhere(&command.text);
         command.shown.iter_mut().for_each(|line| *line = elsewhere(line));
         if STAYS.iter().any(|(begins, _)| command.text.starts_with(begins)) {

@@ -16,6 +16,7 @@ mod faults;
 mod noise;
 mod resizing;
 mod shape;
+mod standards;
 #[cfg(test)]
 mod tests;
 mod trials;
@@ -23,5 +24,6 @@ mod world;
 
 pub use bug::WaveBug;
 pub use noise::PlantedEffect;
+pub use standards::{StandardBug, StandardRun, play_standards};
 pub use trials::{TrialFleet, TrialOutcomes, play_trials};
 pub use world::{WaveRun, WaveViolation, play_many, play_waves};

@@ -120,6 +120,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         stays: None,
         tune: None,
         changes: None,
+        standard: None,
         texts: Vec::new(),
         members: Vec::new(),
         routers: Vec::new(),
@@ -218,7 +219,7 @@ impl Agent {
             }
         }
         self.tuning.on_orders(orders.tune);
-        self.changes.on_orders(orders.changes, turn);
+        self.changes.on_orders(orders.changes, orders.standard, turn);
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).seen = orders.version;
     }
 

@@ -10,6 +10,7 @@
 //! a probe ─────► hearing.rs ───► probes; health
 //! the register ► hearing.rs ───► register_mirror ─► failures, health, agents, lists, rollout
 //! time, tick ──► changes.rs ──► changes of hosts: the next decision ─► register ────────────► orders.rs
+//!            ├─► standards.rs ► standards: hosts that may be tuned now ──────────────────────► orders.rs
 //!            ├─► upkeep.rs ────► rollout: the next wave, what is settled
 //!            │                   rollout: a text that fails ─► another generation ────────► publishing.rs ─► register
 //!            │                   forgotten, failures, router_lists ─► register
@@ -223,6 +224,7 @@ impl Controller {
         self.keep_router_lists();
         self.follow_tuning();
         self.advance_changes();
+        self.follow_standards();
         self.give_new_orders();
     }
 

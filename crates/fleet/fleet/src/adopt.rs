@@ -292,8 +292,8 @@ impl<'n> Draft<'n> {
             pools_at,
         };
         let (fleet, clusters, shadows) = (names.fleet.clone(), self.policies, Vec::new());
-        let waves = WaveSettings::default();
-        let policy = FleetPolicy { fleet, clusters, shadows, views: vec![view], waves };
+        let (waves, tunings) = (WaveSettings::default(), Vec::new());
+        let policy = FleetPolicy { fleet, clusters, shadows, views: vec![view], waves, tunings };
         let policy_text = toml::to_string_pretty(&policy)
             .map_err(|error| refusal(&[], format!("expected what TOML can hold, found that {error}")))?;
         // Read back: what is returned is what the register's readers get.

@@ -32,10 +32,11 @@ pub use names::{
     ZoneName,
 };
 pub use plan::{
-    Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, UnfitMember, change_slots, plan,
+    Excluded, FleetPlan, FleetPlanInput, PlanError, Replacement, SlotChanges, TAKES_UNTUNED, UnfitMember,
+    change_slots, mend_slots, plan,
 };
 pub use policy::{
-    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, RESIZE_WARM_UP_S,
-    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, VIEWS_MAX, ViewPolicy, WARM_UP_EXPTIME_S_MAX,
-    policy_with_slots, shadow_step,
+    CLUSTERS_MAX, ClusterPolicy, DriftPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX,
+    RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, TuningPolicy, VIEWS_MAX, ViewPolicy,
+    WARM_UP_EXPTIME_S_MAX, policy_with_slots, shadow_step,
 };

@@ -23,6 +23,10 @@ use seats::ClusterSeats;
 /// Members that are named with the reason why they do not do.
 const NAMED_MAX: usize = 5;
 
+/// The end of the step that says so of a member that takes a slot all the same.
+pub const TAKES_UNTUNED: &str =
+    ": its host does not meet its standard of tuning, and no other member can take the slot";
+
 /// A wish: another member for a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
@@ -63,6 +67,8 @@ pub enum UnfitMember {
     NoAgent,
     /// It was not emptied since it has left its slot or has joined.
     NotEmptied,
+    /// Its host does not meet its standard of tuning.
+    Untuned,
 }
 
 impl UnfitMember {
@@ -74,6 +80,9 @@ impl UnfitMember {
             UnfitMember::NoAnswer => "it does not answer probes",
             UnfitMember::NoAgent => "its host's agent is not heard, and only that can empty it",
             UnfitMember::NotEmptied => "it is not emptied yet",
+            UnfitMember::Untuned => {
+                "its host does not meet its standard of tuning (`control status` says what it lacks)"
+            }
         }
     }
 }
@@ -173,32 +182,40 @@ pub struct SlotChanges {
 pub fn change_slots(input: &FleetPlanInput<'_>, wishes: &[Replacement]) -> SlotChanges {
     let mut planner = Planner::new(input);
     let (mut content, mut unmet, mut seen) = (input.current.clone(), Vec::new(), BTreeSet::new());
-    let mut seats: BTreeMap<usize, ClusterSeats<'_>> = BTreeMap::new();
+    let mut seats = BTreeMap::new();
     for wish in wishes {
-        let member = || wish.member.clone();
-        let place = input.current.clusters.iter().enumerate().find_map(|(number, cluster)| {
-            Some((number, cluster.slots.iter().position(|slot| slot.member == wish.member)?))
-        });
-        if !seen.insert(&wish.member) {
-            unmet.push(PlanError::Twice(member()));
-            continue;
-        }
-        let Some((number, at)) = place else {
-            unmet.push(PlanError::NoSlot(member()));
-            continue;
+        let fulfilled = match seen.insert(&wish.member) {
+            true => planner.fulfil(wish, &mut content, &mut seats),
+            false => Err(PlanError::Twice(wish.member.clone())),
         };
-        let record = &mut content.clusters[number];
-        let Some(policy) = input.policy.cluster(&record.name) else {
-            unmet.push(PlanError::NoCluster { member: member(), cluster: record.name.clone() });
-            continue;
-        };
-        let new = || ClusterSeats::new(input.inventory, policy, &input.current.clusters[number]);
-        let seats = seats.entry(number).or_insert_with(new);
-        if let Err(error) = planner.replace(seats, record, at, wish.by.as_ref()) {
-            unmet.push(error);
-        }
+        unmet.extend(fulfilled.err());
     }
     SlotChanges { plan: FleetPlan { content, steps: planner.steps }, unmet }
+}
+
+/// The same for members that are lost: a slot that finds nobody else gets a member whose host does not meet its standard. A slow server is
+/// better than none.
+pub fn mend_slots(input: &FleetPlanInput<'_>, wishes: &[Replacement]) -> SlotChanges {
+    let first = change_slots(input, wishes);
+    let mut excluded = input.excluded.clone();
+    excluded.retain(|_, unfit| *unfit != UnfitMember::Untuned);
+    if first.unmet.is_empty() || excluded.len() == input.excluded.len() {
+        return first;
+    }
+    // Those that have found a member keep it, and whoever has left a slot takes no other one before it is emptied.
+    let current = &first.plan.content;
+    let (before, now): (BTreeSet<_>, BTreeSet<_>) =
+        (members(input.current).collect(), members(current).collect());
+    let left: Vec<Replacement> = wishes.iter().filter(|wish| now.contains(&wish.member)).cloned().collect();
+    excluded.extend(before.difference(&now).map(|member| ((*member).clone(), UnfitMember::InSlot)));
+    let mut second = change_slots(&FleetPlanInput { excluded: &excluded, current, ..*input }, &left);
+    let is_untuned = |member: &&MemberId| input.excluded.get(*member) == Some(&UnfitMember::Untuned);
+    let taken = members(&second.plan.content).filter(|member| !now.contains(member)).filter(is_untuned);
+    let notes: Vec<String> = taken.map(|member| format!("{member}{TAKES_UNTUNED}")).collect();
+    let no_slot = first.unmet.into_iter().filter(|error| matches!(error, PlanError::NoSlot(_)));
+    second.unmet.extend(no_slot);
+    second.plan.steps = [first.plan.steps, second.plan.steps, notes].concat();
+    second
 }
 
 fn members(content: &FleetContent) -> impl Iterator<Item = &MemberId> {
@@ -267,6 +284,27 @@ impl<'i> Planner<'i> {
             record.slots.push(SlotRecord { id, member, address, is_cold: false, drain: None });
         }
         Ok(record)
+    }
+
+    /// Fulfils a wish in a content.
+    fn fulfil(
+        &mut self,
+        wish: &Replacement,
+        content: &mut FleetContent,
+        seats: &mut BTreeMap<usize, ClusterSeats<'i>>,
+    ) -> Result<(), PlanError> {
+        let (current, member) = (self.input.current, || wish.member.clone());
+        let place = current.clusters.iter().enumerate().find_map(|(number, cluster)| {
+            Some((number, cluster.slots.iter().position(|slot| slot.member == wish.member)?))
+        });
+        let (number, at) = place.ok_or_else(|| PlanError::NoSlot(member()))?;
+        let record = &mut content.clusters[number];
+        let Some(policy) = self.input.policy.cluster(&record.name) else {
+            return Err(PlanError::NoCluster { member: member(), cluster: record.name.clone() });
+        };
+        let new = || ClusterSeats::new(self.input.inventory, policy, &current.clusters[number]);
+        let seats = seats.entry(number).or_insert_with(new);
+        self.replace(seats, record, at, wish.by.as_ref())
     }
 
     /// Gives a slot to another member.

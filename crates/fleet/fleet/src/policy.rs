@@ -13,10 +13,12 @@ pub use shadows::{ShadowPolicy, shadow_step};
 pub use sizes::{RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, policy_with_slots};
 pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};
 pub(crate) use substitutes::{GutterPolicy, WarmUpPolicy};
+pub use tunings::{DriftPolicy, TuningPolicy};
 
 mod shadows;
 mod sizes;
 mod substitutes;
+mod tunings;
 
 /// Longest policy in bytes: 70 clusters with routes for a few views need some 200 KB.
 pub const POLICY_LEN_MAX: usize = 4 * 1024 * 1024;
@@ -45,6 +47,9 @@ pub struct FleetPolicy {
     /// How changes of its hosts go, unless a change says otherwise.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub waves: WaveSettings,
+    /// Standards of its hosts.
+    #[serde(default, rename = "tuning", skip_serializing_if = "Vec::is_empty")]
+    pub tunings: Vec<TuningPolicy>,
 }
 
 /// What is wanted of a cluster.
@@ -168,6 +173,14 @@ pub enum PolicyError {
         /// What was found and what is accepted.
         error: String,
     },
+    /// A standard of hosts that cannot be used.
+    #[error("the standard of {whose}: {error}")]
+    Tuning {
+        /// Whose.
+        whose: String,
+        /// What was found and what is accepted.
+        error: String,
+    },
     /// Routes with handles of their own, which would be read in place of those that are put in.
     #[error(
         "the view {view} has `named_handles` in its routes, and the cluster {cluster} needs some for its gutter, warm-up or shadow\n  hint: write the handles into the routes that use them"
@@ -249,6 +262,7 @@ impl FleetPolicy {
             view.check_substitutes(&self)?;
         }
         self.check_shadows()?;
+        self.check_tunings()?;
         Ok(self)
     }
 }

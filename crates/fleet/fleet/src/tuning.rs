@@ -8,6 +8,8 @@
 //!
 //! The tuner itself is not known here but by its JSON: it may be older or newer than this program.
 
+pub mod standards;
+
 mod answer;
 mod check;
 mod facts;
@@ -17,6 +19,7 @@ mod json;
 mod plan;
 mod scope;
 mod table;
+mod wish;
 
 pub use answer::{AnswerDigest, HostAnswer, NoAnswer};
 pub use check::{
@@ -27,3 +30,4 @@ pub use groups::{PlanGroup, PlannedHost, SimilarHosts, plan_groups};
 pub use plan::{HostPlan, PLAN_LEN_MAX, PlanLine, PlanRefused, PlanStep, ReadPlan};
 pub use scope::{HostPlace, HostScope, ScopeError};
 pub use table::{CheckedHost, FindingRow, finding_rows};
+pub use wish::PlanWish;

@@ -1,6 +1,7 @@
 //! Changes of a host by a real agent, which is killed at random moments, with a controller that the test plays.
 
 mod played;
+mod standards;
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -264,12 +265,10 @@ fn settles(scene: &Scene, wanted: &[Wanted], kept: &mut [usize; 2]) {
 /// A setting of a host in a directory, and its value before.
 const SETTING: (&str, &str) = ("root/proc/sys/net/core/somaxconn", "128\n");
 
-#[test]
-fn the_real_tuner_changes_a_host_and_takes_it_back_byte_for_byte_whenever_its_agent_is_killed() {
-    let program = subject::router().get_program().to_owned();
-    let program = PathBuf::from(program);
-    let mut scene = Scene::new("");
-    // Another host than this one, and journals of its own.
+/// The real tuner, on another host than this one, in a directory, with journals of its own.
+fn real_scene() -> Scene {
+    let program = PathBuf::from(subject::router().get_program());
+    let scene = Scene::new("");
     let (root, state) = (scene.path("root"), scene.path("state"));
     let script = format!(
         "#!/bin/sh\ncase $2 in\nplan) exec {0} \"$@\" --root {1} ;;\n*) exec {0} \"$@\" --root {1} --state {2} ;;\nesac\n",
@@ -282,8 +281,14 @@ fn the_real_tuner_changes_a_host_and_takes_it_back_byte_for_byte_whenever_its_ag
     fs::create_dir_all(root.join("proc/sys/net/core")).expect("a folder");
     fs::create_dir_all(root.join("proc/sys/kernel/random")).expect("a folder");
     fs::write(root.join("proc/sys/kernel/random/boot_id"), "first\n").expect("a file");
+    scene.write(SETTING.0, SETTING.1);
+    scene
+}
+
+#[test]
+fn the_real_tuner_changes_a_host_and_takes_it_back_byte_for_byte_whenever_its_agent_is_killed() {
+    let mut scene = real_scene();
     let (setting, before) = SETTING;
-    scene.write(setting, before);
     scene.start();
     let own = scene.own("p1");
     let mut wanted = Wanted { change: 1, version: 1, attempt: 0, is_on: false, confirm_ms: LONG_MS, own };

@@ -252,6 +252,7 @@ pub(super) fn policy(shape: &FleetShape) -> FleetPolicy {
         clusters: (0..shape.clusters).map(cluster).collect(),
         views: vec![view],
         waves: fleet::waves::WaveSettings::default(),
+        tunings: Vec::new(),
     }
 }
 

@@ -274,6 +274,7 @@ fn report(
         stays,
         tune: None,
         changes: None,
+        standard: None,
         texts,
         members,
         routers,

@@ -6,18 +6,22 @@
 //! ```
 //!
 //! [`course`] says what is next of each change, an [`actor`] does it, [`record`] keeps what must not be forgotten. How the host is, is
-//! read from the host: the agent may be killed between any two steps.
+//! read from the host: the agent may be killed between any two steps. [`standard`] makes such changes itself, when the host lacks something of
+//! its standard and controllers let it act; no two of all these are under way at one time.
 
 pub(super) mod actor;
 mod course;
 mod record;
+mod standard;
 mod tuner;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fleet::waves::{ChangeNumber, HostWord};
-use os::clock::Stopwatch;
+use fleet::tuning::AnswerDigest;
+use fleet::tuning::standards::StandardWord;
+use fleet::waves::HostWord;
+use os::clock::{Stopwatch, unix_s};
 use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
@@ -26,24 +30,28 @@ use super::state::{AgentStateError, AgentStore};
 use super::upgrade::HostUpgrade;
 use crate::service::SayLine;
 use crate::service::turn::{
-    ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, TurnReport,
+    ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct, StandardOrder,
+    StandardReport, TurnReport,
 };
 use crate::words::in_full;
 use actor::{ActPhase, ActState, HostActor};
 use course::{ChangeCourse, CourseStep};
-use record::{ChangeRecord, RecordStore};
+use record::{ChangeRecord, CourseId, KeptRecords, RecordStore};
+use standard::{STANDARD_VERSION, Standard, StandardRefusals, StandardStep};
 use tuner::TunerActor;
 
 /// Interval of looks whether something is due although nothing has come.
 const LOOK_FOR_WORK_EVERY: Duration = Duration::from_secs(1);
 /// The kernel's name of the start of the host since which it runs.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// CPUs in use: a host with other ones may need other settings.
+const CPUS: &str = "/sys/devices/system/cpu/online";
 
 /// Changes of the host, as controllers order them. Its thread ends with the process.
 pub(super) struct ChangeDesk {
     shared: Arc<Shared>,
     allowed: Vec<ActKind>,
-    reported: (Vec<ChangeWord>, Vec<AsideWord>),
+    reported: Option<Said>,
 }
 
 struct Shared {
@@ -55,17 +63,30 @@ struct Shared {
 #[derive(Default)]
 struct DeskState {
     /// The last orders, if they have not been taken yet.
-    orders: Option<Vec<ChangeOrder>>,
+    orders: Option<NewOrders>,
     /// Controllers that were heard after an attempt had been applied.
     heard: Vec<HeardAttempt>,
+    said: Said,
+    waiting: Vec<WaitingAttempt>,
+}
+
+/// Orders of one turn.
+struct NewOrders {
+    changes: Vec<ChangeOrder>,
+    standard: Option<StandardOrder>,
+}
+
+/// What the host says.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Said {
     words: Vec<ChangeWord>,
     aside: Vec<AsideWord>,
-    waiting: Vec<WaitingAttempt>,
+    standard: Option<StandardReport>,
 }
 
 /// An attempt that is applied and waits for a controller.
 struct WaitingAttempt {
-    change: ChangeNumber,
+    id: CourseId,
     attempt: u32,
     /// The turns so far when it was first reported: an answer to a later one was made after it.
     after: Option<u64>,
@@ -73,7 +94,7 @@ struct WaitingAttempt {
 
 /// An attempt of which a controller has been heard.
 struct HeardAttempt {
-    change: ChangeNumber,
+    id: CourseId,
     attempt: u32,
     /// The version of the order.
     version: u64,
@@ -91,7 +112,7 @@ impl ChangeDesk {
         let (records, known) = RecordStore::open(store.clone())?;
         let mut allowed = if settings.apply && is_root { vec![ActKind::Tune] } else { Vec::new() };
         allowed.extend(upgrade.as_ref().map(|_| ActKind::Upgrade));
-        let actors = HostActors { tuner: Box::new(TunerActor::new(settings, store.clone())), upgrade };
+        let actors = HostActors { tuner: TunerActor::new(settings, store.clone()), upgrade };
         if settings.apply && !is_root {
             say(
                 LogLevel::Warning,
@@ -102,7 +123,9 @@ impl ChangeDesk {
         let shared = Arc::new(Shared { state: Mutex::default(), wake: Condvar::new() });
         let work = ChangeWork {
             shared: Arc::clone(&shared),
-            courses: known.into_iter().map(ChangeCourse::new).collect(),
+            courses: known.changes.into_iter().map(ChangeCourse::new).collect(),
+            standard: Standard::new(known.standard, refusals(settings, is_root)),
+            cpus: String::new(),
             records,
             actors,
             named: Vec::new(),
@@ -112,27 +135,36 @@ impl ChangeDesk {
         };
         let thread = std::thread::Builder::new().name("changes".to_owned());
         thread.spawn(move || work.run()).map_err(ChangeDeskError::Thread)?;
-        Ok(ChangeDesk { shared, allowed, reported: Default::default() })
+        Ok(ChangeDesk { shared, allowed, reported: None })
     }
 
     /// Takes the orders that a controller has answered this turn with.
-    pub(super) fn on_orders(&mut self, mut orders: Vec<ChangeOrder>, turn: u64) {
-        // A controller that names more is not honest; the newest ones are those under way.
+    pub(super) fn on_orders(
+        &mut self,
+        mut orders: Vec<ChangeOrder>,
+        standard: Option<StandardOrder>,
+        turn: u64,
+    ) {
+        // A controller that names more is not honest; the newest ones are those under way. None orders what the agent makes itself.
+        orders.retain(|order| !matches!(order.act, HostAct::Standard { .. }));
         orders.sort_by_key(|order| std::cmp::Reverse(order.order.change));
         orders.truncate(CHANGES_MAX);
         let mut state = self.shared.lock();
-        for order in &orders {
-            let (change, version) = (order.order.change, order.order.version);
-            let is_heard = |waiting: &&WaitingAttempt| {
-                waiting.change == change
-                    && order.order.attempt == Some(waiting.attempt)
-                    && waiting.after.is_some_and(|after| after < turn)
+        let answered = state.waiting.iter().filter(|waiting| waiting.after.is_some_and(|after| after < turn));
+        let heard = answered.filter_map(|waiting| {
+            let version = match waiting.id {
+                CourseId::Change(number) => {
+                    let order = &orders.iter().find(|order| order.order.change == number)?.order;
+                    (order.attempt == Some(waiting.attempt)).then_some(order.version)?
+                }
+                // One of another standard is ended when the orders are taken.
+                CourseId::Standard(_) => standard.as_ref().map(|_| STANDARD_VERSION)?,
             };
-            if let Some(attempt) = state.waiting.iter().find(is_heard).map(|waiting| waiting.attempt) {
-                state.heard.push(HeardAttempt { change, attempt, version });
-            }
-        }
-        state.orders = Some(orders);
+            Some(HeardAttempt { id: waiting.id, attempt: waiting.attempt, version })
+        });
+        let heard: Vec<HeardAttempt> = heard.collect();
+        state.heard.extend(heard);
+        state.orders = Some(NewOrders { changes: orders, standard });
         self.shared.wake.notify_all();
     }
 
@@ -144,12 +176,28 @@ impl ChangeDesk {
         for waiting in &mut state.waiting {
             waiting.after.get_or_insert(report.turn);
         }
-        let new = (state.words.clone(), state.aside.clone());
-        let is_news = self.reported != new || is_done_now;
-        self.reported = new.clone();
-        let (words, aside) = new;
+        let new = state.said.clone();
+        let is_news = self.reported.as_ref().is_some_and(|before| *before != new) || is_done_now;
+        self.reported = Some(new.clone());
+        let Said { words, aside, standard } = new;
         report.changes = Some(ChangesReport { allowed: self.allowed.clone(), words, aside });
+        report.standard = standard.or(Some(StandardReport { wish: None, word: StandardWord::Unknown }));
         is_news
+    }
+}
+
+/// Why an agent with this file does not do what a standard needs.
+fn refusals(settings: &TuneSettings, is_root: bool) -> StandardRefusals {
+    let not_root = || "the agent does not run as root".to_owned();
+    let not_there =
+        |what: &str| format!("the agent's file does not allow it: [tune] {what} = true is not there");
+    match settings {
+        TuneSettings { apply: true, .. } if is_root => StandardRefusals::default(),
+        TuneSettings { apply: true, .. } | TuneSettings { plan: true, .. } if !is_root => {
+            StandardRefusals { plan: Some(not_root()), act: Some(not_root()) }
+        }
+        TuneSettings { plan: true, .. } => StandardRefusals { plan: None, act: Some(not_there("apply")) },
+        _ => StandardRefusals { plan: Some(not_there("apply")), act: Some(not_there("apply")) },
     }
 }
 
@@ -175,7 +223,7 @@ impl Shared {
 
 /// What carries out each kind of act.
 struct HostActors {
-    tuner: Box<dyn HostActor>,
+    tuner: TunerActor,
     upgrade: Option<HostUpgrade>,
 }
 
@@ -190,7 +238,7 @@ impl HostActors {
 
     fn of(&mut self, act: &HostAct) -> Result<&mut dyn HostActor, String> {
         match act.kind() {
-            ActKind::Tune => Ok(&mut *self.tuner),
+            ActKind::Tune => Ok(&mut self.tuner),
             ActKind::Upgrade => match &mut self.upgrade {
                 Some(upgrade) => Ok(upgrade),
                 None => Err("the agent's file does not allow it: [upgrade] is not there".to_owned()),
@@ -202,12 +250,15 @@ impl HostActors {
 /// The thread's own state.
 struct ChangeWork {
     shared: Arc<Shared>,
-    /// By their numbers.
+    /// By their ids: that of the standard, if there is one, is the last.
     courses: Vec<ChangeCourse>,
+    standard: Standard,
+    /// CPUs in use at the last look.
+    cpus: String,
     records: RecordStore,
     actors: HostActors,
     /// Changes that the last orders name.
-    named: Vec<ChangeNumber>,
+    named: Vec<CourseId>,
     boot: String,
     clock: Stopwatch,
     say: SayLine,
@@ -236,24 +287,68 @@ impl ChangeWork {
             let mut state = self.shared.lock();
             (state.orders.take(), std::mem::take(&mut state.heard))
         };
-        if let Some(orders) = orders {
-            let before = self.kept();
-            self.named = orders.iter().map(|order| order.order.change).collect();
-            for order in orders {
+        let before = self.kept();
+        if let Some(NewOrders { changes, standard }) = orders {
+            self.named = changes.iter().map(|order| CourseId::Change(order.order.change)).collect();
+            for order in changes {
                 self.take_order(&order);
             }
             self.forget();
-            self.keep_if_changed(&before);
+            let now = self.now();
+            self.standard.take(standard, now);
+            self.end_other_standard();
         }
         for heard in heard {
-            if let Some(course) = self.course(heard.change) {
+            if let Some(course) = self.course(heard.id) {
                 course.hear(heard.attempt, heard.version);
             }
         }
+        self.follow_standard();
+        self.keep_if_changed(&before);
+    }
+
+    /// An attempt at another standard than the present one goes back, if it is not kept yet. What is kept stays: nobody has asked to undo it.
+    fn end_other_standard(&mut self) {
+        let Some(at) = self.standard_at() else { return };
+        let HostAct::Standard { wish, .. } = &self.courses[at].record().order.act else { return };
+        if Some(wish) == self.standard.wish() {
+            return;
+        }
+        if self.courses[at].is_under_way() {
+            self.courses[at].end();
+        } else {
+            self.courses.remove(at);
+        }
+    }
+
+    /// Takes what has become of the standard's attempt, and whether the host is another one than before.
+    fn follow_standard(&mut self) {
+        let (now, course) = (self.now(), self.standard_at());
+        self.standard.settle(course.map(|at| &self.courses[at]), now);
+        if self.standard.wish().is_none() {
+            return;
+        }
+        // Where it cannot be read, the hourly plan finds it.
+        let cpus = std::fs::read_to_string(CPUS).unwrap_or_default();
+        if cpus != self.cpus {
+            self.cpus = cpus;
+            self.standard.plan_soon(now);
+        }
+        // It was not kept, and the host meets its standard all the same.
+        if let Some(at) = course
+            && self.standard.is_met()
+            && self.courses[at].is_as_before()
+        {
+            self.courses.remove(at);
+        }
+    }
+
+    fn standard_at(&self) -> Option<usize> {
+        self.courses.iter().position(|course| matches!(course.record().id(), CourseId::Standard(_)))
     }
 
     fn take_order(&mut self, order: &ChangeOrder) {
-        match self.course(order.order.change) {
+        match self.course(CourseId::Change(order.order.change)) {
             Some(course) => {
                 if let Err(why) = course.take(order) {
                     (self.say)(LogLevel::Warning, &why);
@@ -262,28 +357,30 @@ impl ChangeWork {
             None => {
                 let course = ChangeCourse::new(ChangeRecord { order: order.clone(), tried: None });
                 self.courses.push(course);
-                self.courses.sort_by_key(|course| course.record().change());
+                self.courses.sort_by_key(|course| course.record().id());
             }
         }
     }
 
     /// Forgets the oldest changes that no controller names any more: those first of which nothing is on the host.
     fn forget(&mut self) {
-        while self.courses.len() > CHANGES_MAX {
+        while self.courses.len() - usize::from(self.standard_at().is_some()) > CHANGES_MAX {
             let named = &self.named;
-            let is_over = |course: &ChangeCourse| !named.contains(&course.record().change());
-            let place = self
-                .courses
-                .iter()
+            let is_over = |course: &ChangeCourse| !named.contains(&course.record().id());
+            let changes = || {
+                let is_change = |course: &&ChangeCourse| matches!(course.record().id(), CourseId::Change(_));
+                self.courses.iter().take_while(is_change)
+            };
+            let place = changes()
                 .position(|course| is_over(course) && course.is_as_before())
-                .or_else(|| self.courses.iter().position(is_over))
+                .or_else(|| changes().position(is_over))
                 .unwrap_or(0);
             self.courses.remove(place);
         }
     }
 
-    fn course(&mut self, change: ChangeNumber) -> Option<&mut ChangeCourse> {
-        self.courses.iter_mut().find(|course| course.record().change() == change)
+    fn course(&mut self, id: CourseId) -> Option<&mut ChangeCourse> {
+        self.courses.iter_mut().find(|course| course.record().id() == id)
     }
 
     /// Does what is most urgent. False if nothing is to be done.
@@ -304,21 +401,71 @@ impl ChangeWork {
             CourseStep::Begin(_) => Some(((3, place), place, step)),
             CourseStep::Rest => None,
         });
-        let Some((_, place, step)) = ranked.min_by_key(|(rank, ..)| *rank) else { return false };
+        let Some((_, place, step)) = ranked.min_by_key(|(rank, ..)| *rank) else {
+            return self.step_standard();
+        };
         let before = self.kept();
         self.carry_out(place, step);
         self.keep_if_changed(&before);
         true
     }
 
+    /// Plans for the standard, or begins an attempt at it. False if nothing is to be done.
+    fn step_standard(&mut self) -> bool {
+        let (now, course) = (self.now(), self.standard_at());
+        let is_change = |course: &&ChangeCourse| matches!(course.record().id(), CourseId::Change(_));
+        let is_busy = self.courses.iter().filter(is_change).any(ChangeCourse::is_under_way);
+        match self.standard.next(course.map(|at| &self.courses[at]), is_busy, (now, unix_s())) {
+            StandardStep::Rest => return false,
+            StandardStep::Plan(wish) => {
+                let before = self.kept();
+                let found = self.actors.tuner.plan_standard(&wish);
+                let now = self.now();
+                self.standard.planned(found, now);
+                self.keep_if_changed(&before);
+            }
+            StandardStep::Begin(own) => self.begin_standard(own),
+        }
+        true
+    }
+
+    /// Begins an attempt at once or not at all: a later moment may be one at which the host is frozen.
+    fn begin_standard(&mut self, own: AnswerDigest) {
+        let Some(record) = self.standard.begin(own, unix_s()) else { return };
+        self.courses.retain(|course| matches!(course.record().id(), CourseId::Change(_)));
+        self.courses.push(ChangeCourse::new(record));
+        let place = self.courses.len() - 1;
+        // The agent may have lost its folder, and with it the number of its last attempt.
+        self.carry_out(place, CourseStep::Look);
+        if let CourseStep::Begin(attempt) = self.courses[place].next(self.now()) {
+            self.carry_out(place, CourseStep::Begin(attempt));
+        } else if self.courses[place].is_blind() {
+            let why = self.courses[place].trouble().unwrap_or_default().to_owned();
+            self.courses.remove(place);
+            let now = self.now();
+            self.standard.not_begun(why, now);
+        }
+        if let Err(error) = self.keep() {
+            (self.say)(LogLevel::Warning, &format!("keep changes of the host: {}", in_full(&error)));
+        }
+    }
+
     fn carry_out(&mut self, place: usize, step: CourseStep) {
         let order = self.courses[place].record().order.clone();
         let act = &order.act;
+        let is_work = matches!(step, CourseStep::GoBack(_) | CourseStep::Begin(_));
+        if is_work && matches!(act, HostAct::Tune { .. }) {
+            let now = self.now();
+            self.standard.note_change(now);
+        }
         match step {
             CourseStep::Look => {
                 let found = self.look(place, &order);
                 let now = self.now();
                 self.courses[place].looked(found, &self.boot, now);
+                if matches!(act, HostAct::Standard { .. }) && self.actors.aside(&order).is_some() {
+                    self.standard.plan_soon(now);
+                }
             }
             CourseStep::GoBack(attempt) => {
                 let gone = self.actors.of(act).and_then(|actor| actor.go_back(&order, attempt));
@@ -352,7 +499,7 @@ impl ChangeWork {
         let others = self.courses.iter().enumerate().filter(|(other, _)| *other != place);
         let mut stuck = others.filter_map(|(_, course)| {
             let why = course.trouble().filter(|_| course.is_under_way())?;
-            Some(format!("change {} of the host is in the way: {why}", course.record().change()))
+            Some(format!("{} is in the way: {why}", course.record().id()))
         });
         stuck.next()
     }
@@ -374,17 +521,18 @@ impl ChangeWork {
         self.courses[place].has_begun(begun);
     }
 
-    fn kept(&self) -> Vec<ChangeRecord> {
-        self.courses.iter().map(|course| course.record().clone()).collect()
+    fn kept(&self) -> KeptRecords {
+        let changes = self.courses.iter().map(|course| course.record().clone()).collect();
+        KeptRecords { changes, standard: self.standard.record().clone() }
     }
 
     fn keep(&self) -> Result<(), AgentStateError> {
-        self.records.keep(self.courses.iter().map(ChangeCourse::record))
+        self.records.keep(&self.kept())
     }
 
     /// A disk that takes nothing keeps no host from going back: what is not kept is found out from the host again.
-    fn keep_if_changed(&self, before: &[ChangeRecord]) {
-        if self.kept() != before
+    fn keep_if_changed(&self, before: &KeptRecords) {
+        if self.kept() != *before
             && let Err(error) = self.keep()
         {
             (self.say)(LogLevel::Warning, &format!("keep changes of the host: {}", in_full(&error)));
@@ -393,32 +541,40 @@ impl ChangeWork {
 
     /// Says how the host is.
     fn tell(&self) {
-        let word = |course: &ChangeCourse| {
-            let change = course.record().change();
-            course.word().map(|word| ChangeWord { change, word })
+        let change = |course: &ChangeCourse| match course.record().id() {
+            CourseId::Change(number) => Some(number),
+            CourseId::Standard(_) => None,
         };
+        let word = |course: &ChangeCourse| Some(ChangeWord { change: change(course)?, word: course.word()? });
         let words: Vec<ChangeWord> = self.courses.iter().filter_map(word).collect();
         let aside = |course: &ChangeCourse| {
             let reason = course.kept().and_then(|_| self.actors.aside(&course.record().order))?;
-            Some(AsideWord { change: course.record().change(), reason })
+            Some(AsideWord { change: change(course)?, reason })
         };
         let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
+        let wish = self.standard.wish().cloned();
+        let word = self.standard.word(self.standard_at().map(|at| &self.courses[at]), unix_s());
+        let standard = StandardReport { wish, word };
         let mut state = self.shared.lock();
-        for AsideWord { change, reason } in aside.iter().filter(|word| !state.aside.contains(word)) {
+        for AsideWord { change, reason } in aside.iter().filter(|word| !state.said.aside.contains(word)) {
             (self.say)(
                 LogLevel::Warning,
                 &format!("change {change} of the host: something else works against it: {reason}"),
             );
         }
-        state.aside = aside;
-        for ChangeWord { change, word } in words.iter().filter(|word| !state.words.contains(word)) {
+        for ChangeWord { change, word } in words.iter().filter(|word| !state.said.words.contains(word)) {
             (self.say)(LogLevel::Info, &format!("change {change} of the host: {}", shown(word)));
         }
-        state.words = words;
+        if let Some(wish) = standard.wish.as_ref().filter(|_| state.said.standard.as_ref() != Some(&standard))
+        {
+            let (kind, name) = wish.words();
+            (self.say)(LogLevel::Info, &format!("standard of the host, {kind} {name}: {}", standard.word));
+        }
+        state.said = Said { words, aside, standard: Some(standard) };
         let waiting = |course: &ChangeCourse| {
-            let (change, attempt) = (course.record().change(), course.waiting()?);
-            let known = state.waiting.iter().find(|known| (known.change, known.attempt) == (change, attempt));
-            Some(WaitingAttempt { change, attempt, after: known.and_then(|known| known.after) })
+            let (id, attempt) = (course.record().id(), course.waiting()?);
+            let known = state.waiting.iter().find(|known| (known.id, known.attempt) == (id, attempt));
+            Some(WaitingAttempt { id, attempt, after: known.and_then(|known| known.after) })
         };
         let waiting = self.courses.iter().filter_map(waiting).collect();
         state.waiting = waiting;

@@ -6,4 +6,5 @@ pub(crate) mod figures;
 pub(crate) mod replies;
 pub(crate) mod shadows;
 pub(crate) mod signing;
+pub(crate) mod standards;
 pub(crate) mod tuning;

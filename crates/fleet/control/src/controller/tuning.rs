@@ -3,6 +3,7 @@
 //! The heads of answers, which name texts, are in the last turn of each agent. Nothing here changes a host.
 
 pub(crate) mod figures;
+pub(crate) mod standards;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::observing::agents::{AgentRecord, Agents};
 use crate::service::turn::{
     ASKS_MAX, TuneAnswer, TuneAsk, TuneBody, TuneOrders, TuneReport, TuneWhat, TurnReport, answer_digest,
 };
+use standards::StandardOrders;
 
 /// Bytes of all texts: 25,000 checks of the usual 2 KB, and the plans of some hundred groups. A text beyond is not kept, and its host
 /// is shown as one whose answer is on its way.
@@ -82,6 +84,8 @@ pub(crate) struct FleetTuning {
     swept: Option<Now>,
     /// What is made of the plans: changes of hosts that are on their way.
     pub(crate) changes: FleetChanges,
+    /// What hosts are told of their standards.
+    pub(crate) standards: StandardOrders,
 }
 
 impl OpenAsk {

@@ -193,6 +193,12 @@ fn write_changes(text: &mut Exposition, figures: &ControllerFigures) {
         "Hosts of changes that are on their way: changed as they say, told to change, told to be as before, left out, or not told yet.",
     );
     figures.change_hosts.iter().for_each(|(state, count)| hosts.sample(&[("state", state)], count));
+    let mut standards = text.family(
+        "evenkeel_control_standard_hosts",
+        FamilyKind::Gauge,
+        "Hosts for which the policy has a standard of tuning, by how they are.",
+    );
+    figures.standard_hosts.iter().for_each(|(state, count)| standards.sample(&[("state", state)], count));
 }
 
 fn write_tuning(text: &mut Exposition, figures: &TuneFigures) {

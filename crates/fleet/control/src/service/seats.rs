@@ -191,6 +191,7 @@ mod tests {
             stays,
             tune: None,
             changes: None,
+            standard: None,
             texts,
             members,
             routers,

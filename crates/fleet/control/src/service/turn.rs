@@ -15,6 +15,7 @@ mod change;
 mod fault;
 mod figures;
 mod limits;
+mod standard;
 mod tuning;
 
 pub(crate) use figures::TurnFigures;
@@ -22,13 +23,15 @@ use figures::as_far_as_known;
 
 pub use change::{ActKind, AsideWord, CHANGES_MAX, ChangeOrder, ChangeWord, ChangesReport, HostAct};
 pub use fault::{TEXT_MAX, TurnFault};
+pub use fleet::tuning::PlanWish;
 pub use limits::{
     MEMBERS_PER_HOST_MAX, ROUTERS_PER_HOST_MAX, SUSPECTS_MAX, TURN_WAIT, TURN_WAIT_SPREAD, UNASKED_MAX,
     is_client_address,
 };
+pub use standard::{StandardOrder, StandardReport};
 pub use tuning::{
-    ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, PlanWish, TuneAnswer, TuneAsk, TuneBody, TuneOrders,
-    TuneReport, TuneWhat,
+    ASKS_MAX, BODIES_PER_TURN_MAX, PlanReport, TuneAnswer, TuneAsk, TuneBody, TuneOrders, TuneReport,
+    TuneWhat,
 };
 pub(crate) use tuning::{answer_digest, understood};
 
@@ -59,6 +62,9 @@ pub struct TurnReport {
     /// What it says of changes of the host. An older agent, which makes none, says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangesReport>,
+    /// What it says of its standard of tuning. An older agent, which knows of none, says nothing.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub standard: Option<StandardReport>,
     /// Texts that it holds.
     #[serde(default)]
     pub texts: Vec<TextDigest>,
@@ -216,6 +222,9 @@ pub struct TurnOrders {
     /// What the host shall have of each change that concerns it.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "understood")]
     pub changes: Vec<ChangeOrder>,
+    /// The standard of tuning that the host shall have, if the policy has one for it.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub standard: Option<StandardOrder>,
     /// The controller does not reach its register: it hears of no decision. Another one may, and these orders may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,

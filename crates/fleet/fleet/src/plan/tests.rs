@@ -278,6 +278,50 @@ fn with_too_few_spares_the_first_ones_are_replaced() {
     check_most("", "web: m1 m2 m5", 0);
 }
 
+/// Members of three slots are lost, and the hosts of some spares do not meet their standard: what is in the slots then, what is said of them, and
+/// how many wishes were refused.
+#[track_caller]
+fn check_mended(wishes: &str, untuned: &str, expected: &str, said: &[&str], refused: usize) {
+    let (policy, inventory) = (policy("web=3"), inventory(FIVE));
+    let current = try_plan(&policy, &inventory, &FleetContent::default(), "").expect("a plan").content;
+    let wish = |word: &str| Replacement { member: word.parse().expect("a name"), by: None };
+    let wishes: Vec<Replacement> = wishes.split_whitespace().map(wish).collect();
+    let untuned =
+        untuned.split_whitespace().map(|name| (name.parse().expect("a name"), UnfitMember::Untuned));
+    let excluded: Excluded = untuned.collect();
+    let input =
+        FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
+    let SlotChanges { plan, unmet } = mend_slots(&input, &wishes);
+    assert_eq!((shown(&plan.content).as_str(), unmet.len()), (expected, refused), "{unmet:?}");
+    let notes: Vec<&str> = plan.steps.iter().filter_map(|step| step.strip_suffix(TAKES_UNTUNED)).collect();
+    assert_eq!(notes, said, "{:?}", plan.steps);
+    // A wish of a person for a member that lives is not fulfilled by a host without its standard.
+    let strict = change_slots(&input, &wishes);
+    let taken = members(&strict.plan.content).find(|member| excluded.contains_key(*member));
+    assert_eq!(taken, None);
+}
+
+#[test]
+fn a_slot_of_a_lost_member_gets_an_untuned_one_only_if_nobody_else_can_take_it() {
+    check_mended("m1", "", "web: m3 m2 m5", &[], 0);
+    check_mended("m1", "m3", "web: m4 m2 m5", &[], 0);
+    check_mended("m1 m2", "m3", "web: m4 m3 m5", &["m3"], 0);
+    check_mended("m1 m2", "m3 m4", "web: m3 m4 m5", &["m3", "m4"], 0);
+    check_mended("m1 m2 m5", "m3 m4", "web: m3 m4 m5", &["m3", "m4"], 1);
+    check_mended("m9 m5 m5 m2", "m3 m4", "web: m1 m4 m3", &["m4", "m3"], 2);
+}
+
+#[test]
+fn a_new_slot_waits_for_the_standard_of_a_host() {
+    let (policy, inventory) = (policy("web=3"), inventory("m1@h1/a m2@h2/a m3@h3/a"));
+    let excluded: Excluded = [("m3".parse().expect("a name"), UnfitMember::Untuned)].into();
+    let current = FleetContent::default();
+    let input =
+        FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
+    let error = plan(&input).expect_err("m3 is not tuned").to_string();
+    assert!(error.contains("m3: its host does not meet its standard of tuning"), "{error}");
+}
+
 #[test]
 fn a_slot_changes_its_member_and_nothing_else_whatever_the_policy_wants() {
     let inventory = inventory(FIVE);

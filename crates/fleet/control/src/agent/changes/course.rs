@@ -116,6 +116,15 @@ impl ChangeCourse {
         Ok(true)
     }
 
+    /// It is not wanted any more: no attempt shall be there.
+    pub(super) fn end(&mut self) {
+        let order = &mut self.record.order.order;
+        if order.attempt.take().is_some() {
+            order.version += 1;
+            (self.not_before, self.failures) = (Now::default(), 0);
+        }
+    }
+
     /// A controller has answered, with an order of this version, what was said after the attempt had been applied.
     pub(super) fn hear(&mut self, attempt: u32, version: u64) {
         if version >= self.record.order.order.version {
@@ -163,6 +172,11 @@ impl ChangeCourse {
     /// Why it could not be taken back or looked at the last time.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.complaint.as_deref().or(self.blind.as_deref())
+    }
+
+    /// How the host is has never been found out.
+    pub(super) fn is_blind(&self) -> bool {
+        self.seen.is_none()
     }
 
     /// Nothing of it is on the host, as far as is known.
@@ -384,7 +398,8 @@ impl ChangeCourse {
     }
 }
 
-fn after(now: Now, time: Duration) -> Now {
+/// That moment.
+pub(super) fn after(now: Now, time: Duration) -> Now {
     Now { us: now.us.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) }
 }
 

@@ -5,12 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fleet::tuning::{AnswerDigest, HostPlan};
-use fleet::waves::{HostOrder, HostWord};
+use fleet::waves::{ChangeNumber, HostOrder, HostWord};
 use os::clock::pause;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::service::turn::{PlanWish, answer_digest};
+
+mod standard;
 
 /// The longest time for what takes moments.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -111,7 +113,7 @@ impl Turns {
     /// A turn that is answered with these orders.
     fn turn(&mut self, orders: &[ChangeOrder]) {
         let turn = self.ask();
-        self.desk.on_orders(orders.to_vec(), turn);
+        self.desk.on_orders(orders.to_vec(), None, turn);
     }
 
     /// A turn that is not answered yet.
@@ -176,7 +178,7 @@ fn a_change_is_kept_when_a_controller_is_heard_after_it_and_taken_back_when_it_i
     while scene.value(4) == "old" {
         pause(Duration::from_millis(5));
     }
-    turns.desk.on_orders(vec![on.clone()], early);
+    turns.desk.on_orders(vec![on.clone()], None, early);
     pause(Duration::from_millis(200));
     turns.until(&[(4, HostWord::Trying { attempt: 1 })]);
     assert_eq!(scene.runs("confirm"), 0, "{}", scene.log());

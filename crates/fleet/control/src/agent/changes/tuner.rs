@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fleet::tuning::{HostPlan, ReadPlan};
+use fleet::tuning::{HostPlan, PlanWish, ReadPlan};
 use serde_json::Value;
 
 use super::actor::{ActPhase, ActState, BegunAct, HostActor};
+use super::standard::StandardPlan;
 use crate::agent::settings::TuneSettings;
 use crate::agent::state::AgentStore;
 use crate::agent::tuning::program::check_way;
@@ -51,6 +52,33 @@ impl TunerActor {
             drifted: BTreeMap::new(),
         }
     }
+
+    /// Plans for a host's standard, and changes nothing.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub(super) fn plan_standard(&mut self, wish: &PlanWish) -> Result<StandardPlan, String> {
+        let mark = self.runs.program_mark()?;
+        let (_, ReadPlan { plan, own, .. }) = self.plan(wish)?;
+        if plan.is_empty() {
+            return Ok(StandardPlan::Empty { mark });
+        }
+        let first = plan.steps.iter().flat_map(|step| &step.lines).next();
+        let first = first.map_or("more is planned than can be shown".to_owned(), |line| {
+            format!("{} is {}, and {} is wanted", line.setting, line.now, line.wanted)
+        });
+        Ok(StandardPlan::Lacks { settings: plan.changes, first, own: answer_digest(own.as_bytes()), mark })
+    }
+
+    fn plan(&mut self, wish: &PlanWish) -> Result<(Value, ReadPlan), String> {
+        let (kind, name) = wish.words();
+        if !wish.is_well_named() {
+            return Err(format!("expected a {kind} of small letters, digits and '-'"));
+        }
+        let json = self.runs.json(&["tune", "plan", "--json", &format!("--{kind}={name}")], &[0])?;
+        let read = HostPlan::read(&json).map_err(|error| format!("understand `tune plan`: {error}"))?;
+        Ok((json, read))
+    }
 }
 
 impl HostActor for TunerActor {
@@ -79,19 +107,13 @@ impl HostActor for TunerActor {
         if !self.is_allowed {
             return Err("the agent's file does not allow it: [tune] apply = true is not there".to_owned());
         }
-        let HostAct::Tune { wish, own } = &change.act else {
+        let (HostAct::Tune { wish, own } | HostAct::Standard { wish, own }) = &change.act else {
             return Err("it is no tuning".to_owned());
         };
-        let (kind, name) = wish.words();
-        if !wish.is_well_named() {
-            return Err(format!("expected a {kind} of small letters, digits and '-'"));
-        }
         let path = self.store.path(PLAN);
         // The tuner sets what the file says, as root.
         check_way(path.parent().unwrap_or(&path))?;
-        let json = self.runs.json(&["tune", "plan", "--json", &format!("--{kind}={name}")], &[0])?;
-        let ReadPlan { plan, own: now, .. } =
-            HostPlan::read(&json).map_err(|error| format!("understand `tune plan`: {error}"))?;
+        let (json, ReadPlan { plan, own: now, .. }) = self.plan(wish)?;
         if answer_digest(now.as_bytes()) != *own {
             return Err("the host would change something else now than when it was planned".to_owned());
         }
@@ -117,7 +139,11 @@ impl HostActor for TunerActor {
 /// The beginning of the labels of all attempts of a change.
 fn prefix(change: &ChangeOrder) -> String {
     let digest: String = change.act.own().as_str().chars().take(DIGEST_LEN).collect();
-    format!("change-{}-{digest}-", change.order.change)
+    let whose = match change.act {
+        HostAct::Standard { .. } => "standard",
+        HostAct::Tune { .. } | HostAct::Upgrade { .. } => "change",
+    };
+    format!("{whose}-{}-{digest}-", change.order.change)
 }
 
 fn label(change: &ChangeOrder, attempt: u32) -> String {

@@ -1,5 +1,6 @@
 //! Runs of the tuner: its command lines, and what its JSON becomes.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use fleet::tuning::{AnswerDigest, HostCheck, HostFacts, HostPlan, ReadCheck, ReadPlan, TuningState};
@@ -45,6 +46,14 @@ impl TunerRuns {
     /// With these settings.
     pub(crate) fn new(settings: &TuneSettings) -> TunerRuns {
         TunerRuns { settings: settings.clone(), commands: CommandRuns::default() }
+    }
+
+    /// What changes when the tuner is another program: its length and when it was written.
+    pub(crate) fn program_mark(&self) -> Result<String, String> {
+        let program = program(self.settings.binary.as_deref())?;
+        let found =
+            std::fs::metadata(&program).map_err(|error| format!("look at {}: {error}", program.display()))?;
+        Ok(format!("{}-{}.{:09}", found.len(), found.mtime(), found.mtime_nsec()))
     }
 
     /// Looks what limits the host, and what is in force.

@@ -310,7 +310,7 @@ fn parts(order: &ChangeOrder) -> Result<(&str, NoteKey), String> {
         HostAct::Upgrade { version, own } => {
             Ok((version, NoteKey { change: order.order.change.0, own: own.clone() }))
         }
-        HostAct::Tune { .. } => Err("it is no upgrade".to_owned()),
+        HostAct::Tune { .. } | HostAct::Standard { .. } => Err("it is no upgrade".to_owned()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::controller::audit_trail::DecisionCounts;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::observing::member_facts::MemberCode;
 use crate::controller::tuning::figures::TuneFigures;
+use crate::controller::tuning::standards::HostStandards;
 use crate::service::turn::{RouterReport, TextReport};
 
 /// How a router is.
@@ -87,6 +88,8 @@ pub(crate) struct ControllerFigures {
     pub(crate) changes: BTreeMap<&'static str, u64>,
     /// Hosts of these changes by how they are; all words are there.
     pub(crate) change_hosts: BTreeMap<&'static str, u64>,
+    /// Hosts that have a standard, by how they are; all words are there.
+    pub(crate) standard_hosts: BTreeMap<&'static str, u64>,
     /// What has come of decisions, by verb and result.
     pub(crate) decisions: DecisionCounts,
     /// Acts and results that the audit log has not taken.
@@ -134,6 +137,7 @@ impl Controller {
             tune: self.tuning.figures(&self.agents),
             changes,
             change_hosts,
+            standard_hosts: HostStandards::of(view, &self.agents).counts(),
             decisions: self.trail.decided().clone(),
             audit_failures: self.trail.failures(),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::health::SlotMember;
-use fleet::{FleetContent, GenerationNumber, MemberId, Replacement};
+use fleet::{FleetContent, GenerationNumber, MemberId, Replacement, TAKES_UNTUNED};
 
 use crate::controller::Controller;
 use crate::controller::observing::member_facts::MemberFacts;
@@ -85,17 +85,18 @@ impl Controller {
         let replacements: Vec<Replacement> =
             lost.iter().map(|(place, _)| Replacement { member: place.member.clone(), by: None }).collect();
         // A fleet that runs out of spares mends what it can.
-        let changed = self.planner().changed_slots(&ground, &replacements);
+        let changed = self.planner().mended_slots(&ground, &replacements);
         let changed = changed.map_err(|error| format!("{who}: {error}"))?;
         if changed.plan.steps.is_empty() {
             let why = changed.unmet.first().map_or("it has left its slot".to_owned(), ToString::to_string);
             return Err(format!("{who}: {why}"));
         }
+        let untuned = untuned_words(&changed.plan.steps);
         let content = changed.plan.content;
         if frozen_by(self.register.view(), &content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        let reason = format!("{who}: {}{evidence}", given_up_words(given_up));
+        let reason = format!("{who}: {}{evidence}{untuned}", given_up_words(given_up));
         self.publish_beside_routes(&reason, content).map_err(|error| format!("{who}: {error}"))
     }
 
@@ -192,6 +193,16 @@ pub(crate) fn given_up_words(given_up: Option<GenerationNumber>) -> String {
     given_up.map_or(String::new(), |number| {
         format!("generation {number}, which was not with all routers, is given up: publish it again; ")
     })
+}
+
+/// What a reason says of members that take a slot although their hosts do not meet their standard.
+fn untuned_words(steps: &[String]) -> String {
+    let untuned: Vec<&String> = steps.iter().filter(|step| step.ends_with(TAKES_UNTUNED)).collect();
+    match &untuned[..] {
+        [] => String::new(),
+        [first] => format!("; {first}"),
+        [first, more @ ..] => format!("; {first}, and {} more", more.len()),
+    }
 }
 
 #[cfg(test)]

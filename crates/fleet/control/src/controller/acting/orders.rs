@@ -73,10 +73,10 @@ impl Controller {
         let routers = routers.collect();
         let (members, lists) = (self.member_orders(record.report()), self.router_lists.orders(record));
         let (tune, changes) = (self.tuning.orders(record.report()), self.tuning.changes.orders(host));
+        let standard = self.tuning.standards.of(host);
+        let orders = TurnOrders { routers, members, lists, tune, changes, standard, ..TurnOrders::default() };
         // An agent without a seat has been told so.
-        let _ = self
-            .seats
-            .set_orders(host, TurnOrders { routers, members, lists, tune, changes, ..TurnOrders::default() });
+        let _ = self.seats.set_orders(host, orders);
     }
 
     /// Orders for the members of a host. One that has left its slot is emptied when no router uses it any more; one that has a

@@ -12,9 +12,11 @@ use crate::controller::answers::changes::{change_brief, change_line};
 use crate::controller::answers::figures::FiguresSource;
 use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
+use crate::controller::answers::standards::standards_status;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
 use crate::controller::slots::resizes::resize_json;
+use crate::controller::tuning::standards::HostStandards;
 use crate::controller::{Controller, answers};
 use crate::service::questions::{FiguresQuestion, ShadowsQuestion};
 use crate::service::turn::{ProcessReport, TextReport};
@@ -31,8 +33,11 @@ impl Controller {
         let drain = self.drains.line(view);
         let changes = self.tuning.changes.iter().map(|(_, open)| change_line(open.change()));
         let notes: Vec<String> = self.health.notes().iter().cloned().chain(drain).chain(changes).collect();
+        let tunings = view.policy().map_or(&[][..], |policy| &policy.tunings);
+        let standards = HostStandards::of(view, &self.agents);
+        let (standard_lines, standards) = standards_status(tunings, &standards, &self.tuning.standards);
         let mut text = String::new();
-        for line in self.first_lines().iter().chain(&notes) {
+        for line in self.first_lines().iter().chain(&notes).chain(&standard_lines) {
             writeln!(text, "{line}").expect("writing to memory does not fail");
         }
         write_members(&mut text, &members).expect("writing to memory does not fail");
@@ -48,6 +53,7 @@ impl Controller {
             "drain": drain_json(view),
             "resize": resize_json(view),
             "changes": self.tuning.changes.iter().map(|(_, open)| change_brief(open.change())).collect::<Vec<_>>(),
+            "standards": standards,
             "health": notes,
             "members": members,
             "routers": routers,

@@ -42,10 +42,15 @@ impl<'c> HostsNow<'c> {
 
     /// A person or the guard has frozen a scope that it is in.
     pub(crate) fn is_frozen(&self, host: &PlannedHost) -> bool {
+        self.is_frozen_place(&host.clusters, &host.zone)
+    }
+
+    /// The same of a host with slots of these clusters in this zone.
+    pub(crate) fn is_frozen_place(&self, clusters: &BTreeSet<ClusterName>, zone: &ZoneName) -> bool {
         self.frozen.iter().any(|scope| match scope {
             GuardScope::Fleet => true,
-            GuardScope::Cluster(name) => host.clusters.contains(name),
-            GuardScope::Zone(name) => host.zone == *name,
+            GuardScope::Cluster(name) => clusters.contains(name),
+            GuardScope::Zone(name) => zone == name,
         })
     }
 

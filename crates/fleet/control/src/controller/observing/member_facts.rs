@@ -10,6 +10,7 @@ use super::agents::Agents;
 use super::probes::MemberProbes;
 use crate::controller::health::MemberHealth;
 use crate::controller::register_mirror::FleetView;
+use crate::controller::tuning::standards::HostStandards;
 use crate::service::turn::{MemberReport, ProcessReport};
 
 /// What a member is for.
@@ -43,7 +44,7 @@ pub(crate) enum MemberCode {
     Unknown,
     /// It has no slot, and may take one.
     Spare,
-    /// It has no slot, and takes none now: it does not answer.
+    /// It has no slot, and takes none now: it does not answer, or its host does not meet its standard.
     Unfit,
     /// It has no slot, and is to be emptied before it may take one.
     Emptying,
@@ -120,15 +121,16 @@ impl<'c> MemberFacts<'c> {
         self.now
     }
 
-    /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, or that are in
-    /// quarantine with or without their host.
+    /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, whose host does not meet its
+    /// standard, or that are in quarantine with or without their host.
     pub(crate) fn excluded(&self) -> Excluded {
-        let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member)?));
+        let standards = HostStandards::of(self.view, self.agents);
+        let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member, &standards)?));
         self.view.inventory().members().filter_map(unfit).collect()
     }
 
     /// The first cause why a member takes no slot now.
-    fn unfit(&self, member: &FleetMember) -> Option<UnfitMember> {
+    fn unfit(&self, member: &FleetMember, standards: &HostStandards<'_>) -> Option<UnfitMember> {
         match self.state(&member.id) {
             MemberState::InSlot { .. } => return Some(UnfitMember::InSlot),
             MemberState::Spare | MemberState::Stale => {}
@@ -144,7 +146,8 @@ impl<'c> MemberFacts<'c> {
         match (self.state(&member.id), self.report_of(&member.id)) {
             (MemberState::Stale, None) => Some(UnfitMember::NoAgent),
             (MemberState::Stale, Some(_)) => Some(UnfitMember::NotEmptied),
-            _ => None,
+            // The last of all causes: a lost member's slot is given to such a one if there is nobody else.
+            _ => (!standards.is_fit(&member.host)).then_some(UnfitMember::Untuned),
         }
     }
 
@@ -152,14 +155,15 @@ impl<'c> MemberFacts<'c> {
     pub(crate) fn codes(&self) -> BTreeMap<MemberId, MemberCode> {
         let draining = self.view.current().and_then(|current| current.content.draining());
         let drained = draining.and_then(|(_, slot, _)| slot.drained());
+        let standards = HostStandards::of(self.view, self.agents);
         let code = |member: &FleetMember| {
             let is_drained = drained.is_some_and(|(old, new)| [old, new].contains(&&member.id));
-            (member.id.clone(), self.code(member, is_drained))
+            (member.id.clone(), self.code(member, is_drained, &standards))
         };
         self.view.inventory().members().map(code).collect()
     }
 
-    fn code(&self, member: &FleetMember, is_drained: bool) -> MemberCode {
+    fn code(&self, member: &FleetMember, is_drained: bool, standards: &HostStandards<'_>) -> MemberCode {
         if self.health.is_held(&member.id, &member.host, self.now) {
             return MemberCode::Held;
         }
@@ -169,7 +173,7 @@ impl<'c> MemberFacts<'c> {
             MemberState::InSlot { .. } if !self.is_well(member) => MemberCode::Suspect,
             _ if is_drained => MemberCode::Draining,
             MemberState::InSlot { .. } => MemberCode::Serving,
-            MemberState::Spare if self.unfit(member).is_some() => MemberCode::Unfit,
+            MemberState::Spare if self.unfit(member, standards).is_some() => MemberCode::Unfit,
             MemberState::Spare => MemberCode::Spare,
             MemberState::Stale => MemberCode::Emptying,
         }

@@ -47,7 +47,7 @@ pub(crate) fn change_draft(
     (terms, gate): (&ChangeTerms, Option<GateState>),
 ) -> Result<DraftedChange, String> {
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
-    if wish.act_kind() == ActKind::Upgrade {
+    if ActKind::of(wish) == ActKind::Upgrade {
         one_program(asked)?;
         // One host that could not have it is one too many, unless a person or the policy says otherwise.
         let is_usual = settings.troubled_max == WaveSettings::default().troubled_max;
@@ -57,7 +57,7 @@ pub(crate) fn change_draft(
     }
     for (place, answer) in asked {
         let report = agents.get(&place.host).map(|record| record.report());
-        match planned(place, answer, report, wish.act_kind()) {
+        match planned(place, answer, report, ActKind::of(wish)) {
             Ok((host, digest)) => {
                 own.insert(host.host.clone(), digest);
                 hosts.push(host);
@@ -67,7 +67,7 @@ pub(crate) fn change_draft(
     }
     let kinds = ChangePlan::kinds_of(&hosts);
     let (kind, name) = wish.words();
-    let is_upgrade = wish.act_kind() == ActKind::Upgrade;
+    let is_upgrade = ActKind::of(wish) == ActKind::Upgrade;
     let draft = ChangeDraft {
         number: ChangeNumber(0),
         what: if is_upgrade { format!("upgrade to {name}") } else { format!("tune with the {kind} {name}") },

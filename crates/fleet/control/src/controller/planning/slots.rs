@@ -10,7 +10,7 @@
 use admin::api::ApiReply;
 use fleet::{
     ClusterName, FleetContent, FleetPlan, FleetPlanInput, GenerationNumber, MemberId, Replacement,
-    SlotChanges, change_slots,
+    SlotChanges, change_slots, mend_slots,
 };
 
 use stdx::words::counted;
@@ -30,6 +30,15 @@ impl Planner<'_> {
         current: &FleetContent,
         wishes: &[Replacement],
     ) -> Result<SlotChanges, String> {
+        self.slots_by(change_slots, current, wishes)
+    }
+
+    fn slots_by(
+        &self,
+        change: fn(&FleetPlanInput<'_>, &[Replacement]) -> SlotChanges,
+        current: &FleetContent,
+        wishes: &[Replacement],
+    ) -> Result<SlotChanges, String> {
         let Some(policy) = self.facts.view().policy() else {
             return Err(
                 "the fleet has no policy\n  hint: give one with `control plan --policy FILE`".to_owned()
@@ -38,7 +47,16 @@ impl Planner<'_> {
         let excluded = self.facts.excluded();
         let input =
             FleetPlanInput { policy, inventory: self.facts.view().inventory(), current, excluded: &excluded };
-        Ok(change_slots(&input, wishes))
+        Ok(change(&input, wishes))
+    }
+
+    /// The same for members that are lost: hosts that do not meet their standard are the last resort.
+    pub(crate) fn mended_slots(
+        &self,
+        current: &FleetContent,
+        wishes: &[Replacement],
+    ) -> Result<SlotChanges, String> {
+        self.slots_by(mend_slots, current, wishes)
     }
 
     /// Other members for slots of a content, if all wishes find one.
@@ -47,8 +65,7 @@ impl Planner<'_> {
         current: &FleetContent,
         wishes: &[Replacement],
     ) -> Result<FleetPlan, String> {
-        let SlotChanges { plan, unmet } = self.changed_slots(current, wishes)?;
-        unmet.first().map_or(Ok(plan), |error| Err(error.to_string()))
+        self.changed_slots(current, wishes).and_then(all_of)
     }
 
     /// What a person wants replaced.
@@ -79,7 +96,11 @@ impl Planner<'_> {
 
     fn replaced_at_once(&self, wishes: &[(Replacement, bool)]) -> Result<PlannedChange, ApiReply> {
         let all: Vec<Replacement> = wishes.iter().map(|(wish, _)| wish.clone()).collect();
-        let planned = self.all_changed_slots(&self.facts.view().content(), &all);
+        let current = self.facts.view().content();
+        let planned = match all.iter().all(|wish| self.facts.is_lost(&wish.member)) {
+            true => self.mended_slots(&current, &all).and_then(all_of),
+            false => self.all_changed_slots(&current, &all),
+        };
         let mut plan = planned.map_err(|error| refusal(422, &error))?;
         let lives = |(wish, is_now): &&(Replacement, bool)| *is_now && !self.facts.is_lost(&wish.member);
         plan.steps.extend(wishes.iter().filter(lives).map(|(wish, _)| {
@@ -162,6 +183,11 @@ impl Planner<'_> {
             ),
         ))
     }
+}
+
+/// The plan, if all wishes have found a member.
+fn all_of(SlotChanges { plan, unmet }: SlotChanges) -> Result<FleetPlan, String> {
+    unmet.first().map_or(Ok(plan), |error| Err(error.to_string()))
 }
 
 /// A cluster that has another number of slots now than then.

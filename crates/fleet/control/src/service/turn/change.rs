@@ -3,12 +3,12 @@
 //! Decisions are those of `fleet::waves`: a controller says in every turn what the host shall be like, and the host says in every turn
 //! what it is like. Neither counts on a message that was sent once.
 
-use fleet::tuning::AnswerDigest;
+use fleet::tuning::{AnswerDigest, PlanWish};
 use fleet::waves::{ChangeNumber, HostOrder, HostWord};
 use serde::{Deserialize, Serialize};
 
 use super::fault::{TurnFault, shorten};
-use super::tuning::{PlanWish, understood};
+use super::tuning::understood;
 
 /// Changes that one host has had or is told of, and that are not forgotten yet.
 pub const CHANGES_MAX: usize = 16;
@@ -35,6 +35,16 @@ pub enum ActKind {
     Tune,
     /// The program of its servers and routers.
     Upgrade,
+}
+
+impl ActKind {
+    /// What a host that carries a wish out must be able to do.
+    pub fn of(wish: &PlanWish) -> ActKind {
+        match wish {
+            PlanWish::Profile(_) | PlanWish::Strategy(_) => ActKind::Tune,
+            PlanWish::Version(_) => ActKind::Upgrade,
+        }
+    }
 }
 
 /// How a host is in one change.
@@ -77,6 +87,13 @@ pub enum HostAct {
         /// What the host would do when it was asked. It does nothing if it would do something else now.
         own: AnswerDigest,
     },
+    /// The plan for the host's standard. No controller orders it: the agent of a host that may act does.
+    Standard {
+        /// What was planned.
+        wish: PlanWish,
+        /// What the host would do when it was planned.
+        own: AnswerDigest,
+    },
     /// The program of its servers and routers is another one, which they take over from the present one.
     Upgrade {
         /// The name of the version, as the agent's file has it in the paths of programs.
@@ -97,14 +114,14 @@ impl HostAct {
 
     /// What the host would do when it was asked.
     pub fn own(&self) -> &AnswerDigest {
-        let (HostAct::Tune { own, .. } | HostAct::Upgrade { own, .. }) = self;
+        let (HostAct::Tune { own, .. } | HostAct::Standard { own, .. } | HostAct::Upgrade { own, .. }) = self;
         own
     }
 
     /// Its kind.
     pub fn kind(&self) -> ActKind {
         match self {
-            HostAct::Tune { .. } => ActKind::Tune,
+            HostAct::Tune { .. } | HostAct::Standard { .. } => ActKind::Tune,
             HostAct::Upgrade { .. } => ActKind::Upgrade,
         }
     }

@@ -32,8 +32,22 @@ impl TurnReport {
     pub(crate) fn without_members(&self) -> TurnReport {
         let TurnReport { boot, turn, seen, wait_ms, stays, .. } = *self;
         let (host, zone, texts) = (self.host.clone(), self.zone.clone(), self.texts.clone());
-        let (tune, changes, members, routers) = Default::default();
-        TurnReport { host, zone, boot, turn, seen, wait_ms, stays, tune, changes, texts, members, routers }
+        let (tune, changes, standard, members, routers) = Default::default();
+        TurnReport {
+            host,
+            zone,
+            boot,
+            turn,
+            seen,
+            wait_ms,
+            stays,
+            tune,
+            changes,
+            standard,
+            texts,
+            members,
+            routers,
+        }
     }
 
     /// Puts them in again.

@@ -67,6 +67,9 @@ impl TurnReport {
         if let Some(changes) = &mut self.changes {
             changes.check_limits()?;
         }
+        if let Some(standard) = &mut self.standard {
+            standard.limit();
+        }
         if let Some(tune) = &mut self.tune {
             tune.check_limits()?;
         }

@@ -11,6 +11,7 @@ use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, Plan
 
 mod gates;
 mod lost;
+mod standards;
 mod terms;
 
 /// Seconds between two turns of an agent.

@@ -1,0 +1,225 @@
+//! Standards of hosts: who is told what, who may act, and who gets a slot.
+
+use fleet::tuning::standards::StandardWord;
+
+use super::*;
+use crate::audit::{AuditHead, AuditLog};
+use crate::service::turn::{PlanWish, StandardOrder, StandardReport};
+use crate::testing::Scratch;
+
+fn tuned(drift: &str, slots: usize) -> ChangeQuestion {
+    let policy = POLICY.replace("slots = 2", &format!("slots = {slots}"));
+    let tuning = "[[tuning]]\nprofile = \"memcached\"\ndrift = \"DRIFT\"\n".replace("DRIFT", drift);
+    ChangeQuestion::Policy(Some(format!("{policy}{tuning}")))
+}
+
+fn lacks() -> StandardWord {
+    StandardWord::Lacks { settings: 2, first: "a is 1, and 2 is wanted".to_owned() }
+}
+
+fn drifted() -> StandardWord {
+    StandardWord::Drifted { settings: 1, first: "a is 1, and 2 is wanted".to_owned() }
+}
+
+fn wish() -> PlanWish {
+    PlanWish::Profile("memcached".to_owned())
+}
+
+impl Stage {
+    fn says(&mut self, at: usize, word: StandardWord) {
+        self.agents[at].report.standard = Some(StandardReport { wish: Some(wish()), word });
+    }
+
+    /// What the host is told in its next turn.
+    fn told(&mut self, at: usize) -> Option<StandardOrder> {
+        self.agents[at].report.turn += 1;
+        let report = self.agents[at].report.clone();
+        self.now_ms += 1000;
+        self.message(ControllerMessage::Turn(report.clone()));
+        self.controller.tick(Now::at_ms(self.now_ms));
+        let orders = self.runtime.block_on(self.seats.answer(&report, Duration::ZERO)).expect("a seat");
+        self.agents[at].obey(orders.clone());
+        orders.standard
+    }
+
+    fn may_act(&mut self, at: usize) -> bool {
+        self.told(at).expect("it has a standard").may_act
+    }
+
+    fn status_json(&mut self) -> Value {
+        let reply = self.controller.answer(ControlQuestion::Status, &owner());
+        serde_json::from_str(&reply.json).expect("JSON")
+    }
+
+    fn freeze(&mut self, scope: &str) {
+        let scope: FreezeScope = scope.parse().expect("a scope");
+        let reply =
+            self.controller.answer(ControlQuestion::Freeze { scope, why: "we look".to_owned() }, &owner());
+        assert_eq!(reply.status, 200);
+    }
+}
+
+/// Four hosts; the first two have slots of `web`. The last two have no router, and so no work.
+fn stage(drift: &str) -> Stage {
+    let mut stage = Stage::running(4);
+    for at in 2..4 {
+        stage.agents[at].report.routers.clear();
+    }
+    for at in 0..4 {
+        stage.says(at, StandardWord::Meets);
+    }
+    stage.rounds(2);
+    assert_eq!(stage.apply(&tuned(drift, 2)).status, 200);
+    stage.rounds(2);
+    stage
+}
+
+#[test]
+fn a_host_without_work_may_be_tuned_and_one_with_slots_only_gets_back_what_it_had() {
+    for drift in ["report", "repair"] {
+        let mut stage = stage(drift);
+        assert_eq!(stage.told(0), Some(StandardOrder { wish: wish(), may_act: false, confirm_ms: 600_000 }));
+        for at in 0..4 {
+            stage.says(at, lacks());
+        }
+        let found: Vec<bool> = (0..4).map(|at| stage.may_act(at)).collect();
+        assert_eq!(found, [false, false, true, true]);
+        stage.says(0, drifted());
+        assert_eq!(stage.may_act(0), drift == "repair");
+        stage.says(2, StandardWord::Tuning);
+        assert!(!stage.may_act(2), "it is at it");
+    }
+}
+
+#[test]
+fn nothing_may_be_tuned_while_it_is_frozen_in_a_change_or_the_register_is_away() {
+    let mut stage = stage("repair");
+    stage.says(0, drifted());
+    stage.says(2, lacks());
+    assert!(stage.may_act(0) && stage.may_act(2));
+    stage.freeze("cluster/web");
+    assert!(!stage.may_act(0) && stage.may_act(2), "a spare has no slot in the cluster");
+    let zone = stage.agents[2].report.zone.to_string();
+    stage.freeze(&format!("zone/{zone}"));
+    assert!(!stage.may_act(2));
+    let mut stage = self::stage("repair");
+    stage.says(2, lacks());
+    assert!(stage.may_act(2));
+    for _ in 0..100 {
+        stage.register.add_fault(SimulatedFault::NotReached);
+    }
+    stage.controller.on_message(ControllerMessage::Changed, Now::at_ms(stage.now_ms), stage.unix_s);
+    stage.rounds(2);
+    assert!(stage.controller.register.away().is_some());
+    assert!(!stage.may_act(2), "what is frozen meanwhile is not known");
+}
+
+#[test]
+fn a_new_slot_waits_for_a_host_that_meets_its_standard_and_a_lost_members_slot_does_not() {
+    let mut stage = stage("report");
+    stage.says(2, lacks());
+    stage.says(3, StandardWord::Refused { reason: "the agent does not run as root".to_owned() });
+    stage.rounds(60);
+    let refused = stage.plan(&tuned("report", 3));
+    let error = refused["error"].as_str().expect("it is refused");
+    assert!(error.contains("m3, m4: its host does not meet its standard of tuning"), "{error}");
+    let codes = stage.status_json()["members"].clone();
+    assert_eq!(codes[2]["state_code"], "unfit", "{codes}");
+    // Nobody else is there, so the lost member's slot gets one all the same, which is said.
+    stage.agents[0].is_gone = true;
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m3 m2");
+    let text = stage.text(ControlQuestion::Status);
+    let said = "m3: its host does not meet its standard of tuning, and no other member can take the slot";
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
+fn a_spare_that_meets_its_standard_comes_first_for_a_lost_members_slot() {
+    let mut stage = stage("report");
+    stage.says(2, lacks());
+    stage.rounds(60);
+    stage.agents[0].is_gone = true;
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m4 m2");
+}
+
+#[test]
+fn the_status_counts_hosts_and_names_those_that_need_a_person() {
+    let mut stage = stage("report");
+    stage.says(0, drifted());
+    stage.says(
+        1,
+        StandardWord::SteppedAside { reason: "it did not stay: a is 1, and 2 is wanted".to_owned() },
+    );
+    stage.says(2, lacks());
+    stage.agents[3].report.standard = None;
+    stage.rounds(3);
+    let text = stage.text(ControlQuestion::Status);
+    for line in [
+        "standard of all other hosts, profile memcached: 4 hosts (lacks 1, drifted 1, stepped aside 1, older agent 1)",
+        "  h1: it met it, and 1 setting is no longer as wanted: a is 1, and 2 is wanted",
+        "  h2: it is not tuned again, because something works against it: it did not stay: a is 1, and 2 is wanted",
+        "  h4: its agent is of an older version, which knows of none",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("  h3: "), "it is tuned by itself: {text}");
+    let json = stage.status_json();
+    let of = &json["standards"]["of"][0];
+    assert_eq!(
+        (&of["states"]["lacks"], &of["states"]["meets"], &of["needy"]),
+        (&json!(1), &json!(0), &json!(3))
+    );
+    assert_eq!(
+        of["first_needy"][0],
+        json!({"host": "h1", "state": "drifted", "why": "it met it, and 1 setting is no longer as wanted: a is 1, and 2 is wanted"})
+    );
+    let figures = stage.controller.figures();
+    assert_eq!((figures.standard_hosts["older_agent"], figures.standard_hosts["tuning"]), (1, 0));
+    // One that is heard no more is counted so.
+    stage.agents[2].is_gone = true;
+    stage.rounds(60);
+    assert_eq!(stage.controller.figures().standard_hosts["silent"], 1);
+}
+
+#[test]
+fn a_class_that_nobody_has_and_a_host_of_two_classes_are_said() {
+    let mut stage = stage("report");
+    let more =
+        "[[tuning]]\nclass = \"m5\"\nprofile = \"generic\"\n[[tuning]]\nclass = \"r5\"\nstrategy = \"rps\"\n";
+    let ChangeQuestion::Policy(Some(text)) = tuned("report", 2) else { panic!("a policy") };
+    assert_eq!(stage.apply(&ChangeQuestion::Policy(Some(format!("{text}{more}")))).status, 200);
+    stage.rounds(2);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(text.contains("standard of hosts of the class m5, profile generic: no host\n"), "{text}");
+    // Two members of one host, of different classes.
+    let all = decisions(&stage.register);
+    for (member, class) in [("m8", "m5"), ("m9", "r5")] {
+        let json = json!({"id": member, "host": "h4", "zone": "a", "class": class, "address": format!("10.0.0.4:{}", &member[1..])});
+        assert!(all.set_member(member, &json.to_string(), Revision::ABSENT).expect("an answer"));
+    }
+    stage.rounds(20);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(
+        text.contains("  h4: its members have classes with different standards, so it has none\n"),
+        "{text}"
+    );
+    assert_eq!(stage.told(3), None);
+    assert_eq!(stage.status_json()["standards"]["mixed"], 1);
+}
+
+#[test]
+fn who_may_act_is_in_the_audit_log_before_and_nobody_may_without_it() {
+    let scratch = Scratch::new();
+    let mut stage = stage("repair");
+    let (log, _) = AuditLog::open(&scratch.path("audit"), &AuditHead::START, None).expect("a log");
+    stage.controller = controller(&stage.register, &stage.seats).recording(log);
+    stage.rounds(5);
+    stage.says(0, drifted());
+    assert!(stage.may_act(0));
+    stage.rounds(3);
+    let text = std::fs::read_to_string(scratch.path("audit")).expect("a log");
+    let line = "h1 gets the standard of all other hosts, profile memcached: it met it, and 1 setting is no longer as wanted: a is 1, and 2 is wanted";
+    assert_eq!(text.matches(line).count(), 2, "begun and done, once: {text}");
+}

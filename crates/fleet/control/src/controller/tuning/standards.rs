@@ -1,0 +1,191 @@
+//! Standards of hosts: what each host shall have by the policy, what it says of it, and which hosts may act.
+//!
+//! Nothing of it is in the register: it follows from the policy, the inventory, freezes, changes and what agents say in every turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleet::tuning::standards::{HostStandard, StandardHost, StandardSaid, StandardState, granted};
+use fleet::{ClusterName, FleetMember, HostId, ZoneName};
+use stdx::clock::Now;
+
+use crate::controller::changes::{FleetChanges, HostsNow};
+use crate::controller::observing::agents::{AgentRecord, Agents};
+use crate::controller::register_mirror::FleetView;
+use crate::service::turn::StandardOrder;
+
+/// Interval of looks at all hosts.
+const LOOK_EVERY_MS: u64 = 1_000;
+/// Time until hosts are looked at again after an act could not be recorded.
+const RETRY_MS: u64 = 10_000;
+
+/// All hosts of the fleet by their standards, at one moment. Empty if the policy has none.
+#[derive(Default)]
+pub(crate) struct HostStandards<'c>(BTreeMap<&'c HostId, HostByStandard<'c>>);
+
+/// A host by its standard.
+pub(crate) struct HostByStandard<'c> {
+    pub(crate) standard: HostStandard<'c>,
+    pub(crate) said: StandardSaid<'c>,
+    /// None if it has no standard.
+    pub(crate) state: Option<StandardState>,
+    clusters: BTreeSet<ClusterName>,
+    zone: &'c ZoneName,
+    has_work: bool,
+}
+
+impl<'c> HostStandards<'c> {
+    pub(crate) fn of(view: &'c FleetView, agents: &'c Agents) -> HostStandards<'c> {
+        let Some(policy) = view.policy().filter(|policy| !policy.tunings.is_empty()) else {
+            return HostStandards::default();
+        };
+        let mut hosts: BTreeMap<&HostId, Vec<&FleetMember>> = BTreeMap::new();
+        for member in view.inventory().members() {
+            hosts.entry(&member.host).or_default().push(member);
+        }
+        agents.hosts().for_each(|host| {
+            hosts.entry(host).or_default();
+        });
+        let row = |(host, members): (&'c HostId, Vec<&'c FleetMember>)| {
+            let record = agents.get(host);
+            let classes = members.iter().map(|member| member.class.as_deref());
+            let standard = HostStandard::of(&policy.tunings, classes);
+            let said = said_of(standard, record);
+            let clusters = members.iter().filter_map(|member| view.slot_of(&member.id));
+            let clusters: BTreeSet<ClusterName> = clusters.map(|(cluster, _)| cluster.name.clone()).collect();
+            let routes = record.is_some_and(|record| !record.report().routers.is_empty());
+            let zone = members.first().map(|member| &member.zone);
+            let zone = zone.or(record.map(|record| &record.report().zone))?;
+            let (state, has_work) = (StandardState::of(standard, said), routes || !clusters.is_empty());
+            Some((host, HostByStandard { standard, said, state, clusters, zone, has_work }))
+        };
+        HostStandards(hosts.into_iter().filter_map(row).collect())
+    }
+
+    /// All hosts, by their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'c HostId, &HostByStandard<'c>)> {
+        self.0.iter().map(|(host, row)| (*host, row))
+    }
+
+    /// Whether members of a host may take a slot.
+    pub(crate) fn is_fit(&self, host: &HostId) -> bool {
+        self.0.get(host).and_then(|row| row.state).is_none_or(StandardState::is_fit)
+    }
+
+    /// Hosts by how they are; all words are there.
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts: BTreeMap<_, _> = StandardState::ALL.map(|state| (state.word(), 0)).into();
+        for state in self.0.values().filter_map(|row| row.state) {
+            *counts.entry(state.word()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+fn said_of<'c>(standard: HostStandard<'_>, record: Option<&'c AgentRecord>) -> StandardSaid<'c> {
+    let (HostStandard::One(tuning), Some(record)) = (standard, record.filter(|record| !record.is_silent()))
+    else {
+        return StandardSaid::Silent;
+    };
+    match &record.report().standard {
+        None => StandardSaid::OlderAgent,
+        Some(said) if said.wish.as_ref() == Some(&tuning.wish()) => StandardSaid::Word(&said.word),
+        Some(_) => StandardSaid::Nothing,
+    }
+}
+
+/// What hosts are told of their standards.
+#[derive(Default)]
+pub(crate) struct StandardOrders {
+    orders: BTreeMap<HostId, StandardOrder>,
+    look_at: Now,
+}
+
+/// A host that may act from now on, and why.
+pub(crate) struct NewGrant {
+    pub(crate) host: HostId,
+    pub(crate) why: String,
+}
+
+impl StandardOrders {
+    /// What a host is told.
+    pub(crate) fn of(&self, host: &HostId) -> Option<StandardOrder> {
+        self.orders.get(host).cloned()
+    }
+
+    /// Whether it may act.
+    pub(crate) fn is_granted(&self, host: &HostId) -> bool {
+        self.orders.get(host).is_some_and(|order| order.may_act)
+    }
+
+    /// Looks at all hosts, if it is time: what they shall be told from now on, and which of them may act that could not before. Nobody may act
+    /// without `hosts_now`, or while it is not known which changes are on their way.
+    pub(crate) fn look(
+        &mut self,
+        (view, agents): (&FleetView, &Agents),
+        changes: &FleetChanges,
+        hosts_now: Option<&HostsNow<'_>>,
+        now: Now,
+    ) -> Option<(BTreeMap<HostId, StandardOrder>, Vec<NewGrant>)> {
+        let has_some = view.policy().is_some_and(|policy| !policy.tunings.is_empty());
+        if now < self.look_at || !has_some && self.orders.is_empty() {
+            return None;
+        }
+        self.look_at = Now::at_ms(now.ms() + LOOK_EVERY_MS);
+        let standards = HostStandards::of(view, agents);
+        let is_known = view.changes().open().all(|row| changes.get(row.number).is_some());
+        let may_act: BTreeSet<&HostId> = match hosts_now.filter(|_| is_known) {
+            Some(hosts_now) => {
+                let plans = changes.plans();
+                let hosts = standards.iter().map(|(host, row)| StandardHost {
+                    host,
+                    standard: row.standard,
+                    said: row.said,
+                    has_work: row.has_work,
+                    is_frozen: hosts_now.is_frozen_place(&row.clusters, row.zone),
+                    is_in_change: plans.iter().any(|plan| plan.has(host)),
+                });
+                granted(&hosts.collect::<Vec<_>>())
+            }
+            None => BTreeSet::new(),
+        };
+        let confirm_ms = view.policy().map_or(0, |policy| policy.waves.confirm_ms);
+        let order = |(host, row): (_, &HostByStandard<'_>)| {
+            let host: &HostId = host;
+            let HostStandard::One(tuning) = row.standard else { return None };
+            let may_act = may_act.contains(host);
+            Some((host.clone(), StandardOrder { wish: tuning.wish(), may_act, confirm_ms }))
+        };
+        let orders: BTreeMap<HostId, StandardOrder> = standards.iter().filter_map(order).collect();
+        let why = |host: &HostId| {
+            let row = standards.0.get(host)?;
+            let (HostStandard::One(tuning), StandardSaid::Word(word)) = (row.standard, row.said) else {
+                return None;
+            };
+            let (wish, whose) = (tuning.wish(), tuning.whose());
+            let (kind, name) = wish.words();
+            let why = format!("{host} gets the standard of {whose}, {kind} {name}: {word}");
+            Some(NewGrant { host: host.clone(), why })
+        };
+        let new = may_act.iter().filter(|host| !self.is_granted(host)).filter_map(|host| why(host)).collect();
+        Some((orders, new))
+    }
+
+    /// Tells hosts this from now on, and those that may not act all the same. Returns hosts that are told something else than before.
+    pub(crate) fn tell(
+        &mut self,
+        mut orders: BTreeMap<HostId, StandardOrder>,
+        refused: &[HostId],
+        now: Now,
+    ) -> Vec<HostId> {
+        for host in refused {
+            if let Some(order) = orders.get_mut(host) {
+                order.may_act = false;
+            }
+            self.look_at = Now::at_ms(now.ms() + RETRY_MS);
+        }
+        let before = std::mem::replace(&mut self.orders, orders);
+        let all: BTreeSet<&HostId> = before.keys().chain(self.orders.keys()).collect();
+        let differs = |host: &&HostId| before.get(*host) != self.orders.get(*host);
+        all.into_iter().filter(differs).cloned().collect()
+    }
+}
