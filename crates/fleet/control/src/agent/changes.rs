@@ -394,24 +394,29 @@ impl ChangeWork {
     /// Says how the host is.
     fn tell(&self) {
         let word = |course: &ChangeCourse| {
-            let change = course.record().change();
-            course.word().map(|word| ChangeWord { change, word })
+            let record = course.record();
+            course.word().map(|word| ChangeWord {
+                change: record.change(),
+                own: Some(record.own().clone()),
+                word,
+            })
         };
         let words: Vec<ChangeWord> = self.courses.iter().filter_map(word).collect();
         let aside = |course: &ChangeCourse| {
-            let reason = course.kept().and_then(|_| self.actors.aside(&course.record().order))?;
-            Some(AsideWord { change: course.record().change(), reason })
+            let record = course.record();
+            let reason = course.kept().and_then(|_| self.actors.aside(&record.order))?;
+            Some(AsideWord { change: record.change(), own: Some(record.own().clone()), reason })
         };
         let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
         let mut state = self.shared.lock();
-        for AsideWord { change, reason } in aside.iter().filter(|word| !state.aside.contains(word)) {
+        for AsideWord { change, reason, .. } in aside.iter().filter(|word| !state.aside.contains(word)) {
             (self.say)(
                 LogLevel::Warning,
                 &format!("change {change} of the host: something else works against it: {reason}"),
             );
         }
         state.aside = aside;
-        for ChangeWord { change, word } in words.iter().filter(|word| !state.words.contains(word)) {
+        for ChangeWord { change, word, .. } in words.iter().filter(|word| !state.words.contains(word)) {
             (self.say)(LogLevel::Info, &format!("change {change} of the host: {}", shown(word)));
         }
         state.words = words;

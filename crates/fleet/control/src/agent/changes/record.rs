@@ -2,6 +2,7 @@
 //!
 //! It is no proof of how the host is. What it proves is which attempts were begun: none is begun twice.
 
+use fleet::tuning::AnswerDigest;
 use fleet::waves::ChangeNumber;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -94,6 +95,11 @@ impl RecordStore {
 }
 
 impl ChangeRecord {
+    /// What the host would do for it, as it was told.
+    pub(super) fn own(&self) -> &AnswerDigest {
+        self.order.act.own()
+    }
+
     /// Which change.
     pub(super) fn change(&self) -> ChangeNumber {
         self.order.order.change
