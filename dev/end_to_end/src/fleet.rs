@@ -92,6 +92,8 @@ pub struct HostKind {
     pub has_pages: bool,
     /// What its agent is told to be its server's page.
     pub server_page: Option<SocketAddr>,
+    /// Its agent changes the host, by the program `tuner` in the folder `tunerN` of the fleet's.
+    pub has_tuner: bool,
     /// Its agent has had its certificate for so many days, and needs no token.
     pub certificate_days: Option<u64>,
     /// Its server and its router show certificates to clients, which they have had for so many days.
@@ -172,7 +174,20 @@ impl Fleet {
     }
 
     pub(crate) fn verb(&self, verb: &str) -> Command {
-        let mut command = Command::new(subject::router().get_program());
+        self.verb_behind(&[], verb)
+    }
+
+    /// The same behind words that start it, such as `env NAME=VALUE`.
+    fn verb_behind(&self, words: &[&str], verb: &str) -> Command {
+        let program = subject::router().get_program().to_owned();
+        let mut command = match words {
+            [] => Command::new(program),
+            [first, more @ ..] => {
+                let mut command = Command::new(first);
+                command.args(more).arg(program);
+                command
+            }
+        };
         command.arg(verb).current_dir(&self.folder).stdin(Stdio::null());
         command
     }
@@ -211,6 +226,11 @@ impl Fleet {
 
     /// Starts a controller, one of so many.
     pub fn controller(&mut self, number: usize, count: usize) {
+        self.controller_behind(number, count, &[]);
+    }
+
+    /// The same behind words that start it.
+    pub fn controller_behind(&mut self, number: usize, count: usize, words: &[&str]) {
         let (name, place) = (format!("c{number}"), FleetHost::Controller(number));
         let ip = self.network.ip(place);
         match self.controller_days {
@@ -223,7 +243,7 @@ impl Fleet {
         };
         let all: Vec<String> = self.ports[..count].iter().map(|port| port.1.to_string()).collect();
         let listen = self.ports[number - 1].1.to_string();
-        let mut command = self.verb("control");
+        let mut command = self.verb_behind(words, "control");
         command.args(["serve", "--zone", &format!("z{number}"), "--listen", &listen, "--authority", "ca"]);
         command.args(["--register", &register, "--controllers", &all.join(",")]);
         command.args(["--audit", &format!("audit{number}.log"), "--tls-ca", "ca/authority.pem"]);
@@ -266,8 +286,14 @@ impl Fleet {
 
     /// Starts an agent again, with the certificate that it has.
     pub fn restart_agent(&mut self, at: usize) {
+        self.restart_agent_behind(at, &[]);
+    }
+
+    /// The same behind words that start it.
+    pub fn restart_agent_behind(&mut self, at: usize, words: &[&str]) {
+        self.hosts[at].agent = None;
         let number = self.hosts[at].number;
-        let mut command = self.agent(number, &[]);
+        let mut command = self.agent_behind(words, number, &[]);
         self.hosts[at].agent =
             Some(self.start(FleetHost::Host(number), &mut command, &format!("agent{number}.log")));
     }
@@ -356,6 +382,10 @@ impl Fleet {
                 text += &format!("client_address = \"{}\"\ncluster_file = \"{routers}\"\n", router.address());
             }
         }
+        if kind.has_tuner {
+            text +=
+                &format!("[tune]\nplan = true\napply = true\nbinary = \"{folder}/tuner{number}/tuner\"\n");
+        }
         fs::write(file("agent.toml"), text).expect("a file");
         let member = format!(
             "[[member]]\nid = \"m{number}\"\nhost = \"h{number}\"\nzone = \"{zone}\"\naddress = \"{}\"\n",
@@ -409,7 +439,11 @@ impl Fleet {
     }
 
     fn agent(&self, number: usize, flags: &[&str]) -> Command {
-        let mut command = self.verb("agent");
+        self.agent_behind(&[], number, flags)
+    }
+
+    fn agent_behind(&self, words: &[&str], number: usize, flags: &[&str]) -> Command {
+        let mut command = self.verb_behind(words, "agent");
         command.arg(format!("agent.toml{number}")).args(flags).args(["--tls-ca", "ca/authority.pem"]);
         command.args(["--tls-cert", &format!("h{number}.pem")]);
         command

@@ -8,6 +8,7 @@
 //! | a host | a network namespace with its address, a home, and folders of its own at `/var/lib/evenkeel` and `/run/evenkeel` |
 //! | `scp FILES ADDRESS:` | `cp` into the home of that host |
 //! | `nc ADDRESS PORT` | the same by bash, for not every machine has one |
+//! | `vm.swappiness`, which is one for all hosts here | a file of the test: what the tuner sets is each host's own |
 //! | a shell for each command that does not return | it is started, and waited for until its port answers |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,9 @@ const STAYS: [(&str, Option<u16>); 6] = [
 ];
 const SCP: &str = "#!/bin/sh\nfor to; do :; done\nwhile [ $# -gt 1 ]; do cp \"$1\" \"$HOMES/${to%:}/home/\" || exit 1; shift; done\n";
 const NC: &str = "#!/bin/bash\nexec 3<>\"/dev/tcp/$1/$2\" && cat >&3 && exec cat <&3\n";
+/// Places for what each host puts there, and a file in place of a setting that is not a host's own.
+const PLACES: &str = "mount -t tmpfs tmpfs /var/lib && mkdir -p /var/lib/evenkeel /run/evenkeel && cat /proc/sys/vm/swappiness > /var/lib/swappiness \
+                      && mount --bind /var/lib/swappiness /proc/sys/vm/swappiness";
 /// The longest time of a command that returns: one that waits for something must fail.
 const SECONDS_MAX: &str = "300";
 
@@ -99,9 +103,7 @@ impl Typist {
             self.addresses.insert(host.clone(), address.to_owned());
         }
         // In a mount namespace of this test: the places exist, and each host puts its own there.
-        let made = Command::new("sh")
-            .args(["-c", "mount -t tmpfs tmpfs /var/lib && mkdir -p /var/lib/evenkeel /run/evenkeel"])
-            .status();
+        let made = Command::new("sh").args(["-c", PLACES]).status();
         assert!(made.expect("sh").success());
     }
 

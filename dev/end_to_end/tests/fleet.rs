@@ -1,6 +1,7 @@
 //! A fleet of real processes: controllers with etcd or a directory, agents with certificates, routers, and memcached as servers.
 
 mod changes;
+pub(crate) mod changing;
 mod tuning;
 
 use std::collections::BTreeSet;

@@ -1,6 +1,10 @@
 //! Changes of hosts through a fleet of real processes: one that harms goes back by itself, one that helps reaches every host, also if the
 //! controller is killed in the middle. The tuner of each host is played by a script, its server's page by this program.
 
+mod apart;
+mod faults;
+mod objective;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -146,7 +146,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     let (service, messages) =
         ControlService::new(Arc::clone(&seats), identity.fleet.clone(), Arc::clone(&say_line));
     let client_tls = job.credentials.client()?;
-    let outboxes = relays(job, &identity, &client_tls)?;
+    let outboxes = relays(job, &identity, &client_tls, &say_line)?;
     let signer = match &job.authority {
         Some(directory) => Signer::Authority(Box::new(authority(directory, &identity)?)),
         None => Signer::Nobody,
@@ -324,6 +324,7 @@ fn relays(
     job: &ServeArguments,
     identity: &FleetIdentity,
     tls: &Arc<ClientTls>,
+    say: &SayLine,
 ) -> Result<Vec<Arc<LivenessOutbox>>, Failure> {
     let found = job.controllers.len();
     if found > OTHERS_MAX {
@@ -335,8 +336,8 @@ fn relays(
     let start = |to: &ControlPlace| {
         let outbox = Arc::new(LivenessOutbox::default());
         let controller = identity.id.as_str().parse().map_err(Failure::other)?;
-        let settings =
-            RelaySettings { controller, zone: job.zone.clone(), to: to.clone(), tls: Arc::clone(tls) };
+        let (zone, tls, say) = (job.zone.clone(), Arc::clone(tls), Arc::clone(say));
+        let settings = RelaySettings { controller, zone, to: to.clone(), tls, say };
         start_relay(settings, &outbox).map_err(|error| Failure::system("start a thread", error))?;
         Ok(outbox)
     };

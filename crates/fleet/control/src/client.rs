@@ -1,5 +1,6 @@
 //! Client of a controller's HTTP interface: one request at a time, bounded in time and length.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -26,6 +27,15 @@ pub enum ControlPlace {
     Unix(PathBuf),
     /// `HOST:PORT`, over TLS.
     Tls(String),
+}
+
+impl fmt::Display for ControlPlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ControlPlace::Unix(path) => write!(formatter, "unix:{}", path.display()),
+            ControlPlace::Tls(authority) => formatter.write_str(authority),
+        }
+    }
 }
 
 impl FromStr for ControlPlace {
@@ -111,18 +121,18 @@ impl ControlClient {
     pub fn new(place: &ControlPlace, tls: Arc<ClientConfig>) -> Result<ControlClient, ControlFault> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| ControlFault::Prepare(Box::new(error)))?;
-        let (at, shown) = match place {
-            ControlPlace::Unix(path) => (HttpPlace::Unix(path.clone()), format!("unix:{}", path.display())),
+        let at = match place {
+            ControlPlace::Unix(path) => HttpPlace::Unix(path.clone()),
             ControlPlace::Tls(authority) => {
                 let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
                 let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
                 let port = port.parse().map_err(|error| ControlFault::Prepare(Box::new(error)))?;
-                (HttpPlace::Network { is_tls: true, host, port }, authority.clone())
+                HttpPlace::Network { is_tls: true, host, port }
             }
         };
         let client = HttpClient::new(at, tls, CONNECT_WITHIN);
         let client = client.map_err(|error| ControlFault::Prepare(Box::new(error)))?;
-        Ok(ControlClient { runtime, client, place: shown })
+        Ok(ControlClient { runtime, client, place: place.to_string() })
     }
 
     /// Reads a document.

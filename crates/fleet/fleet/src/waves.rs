@@ -64,6 +64,8 @@ pub struct FleetChange {
     deciding: Option<Asked>,
     /// What signals were about and is over, as it was heard here.
     over: BTreeSet<String>,
+    /// What does not allow it to go on, and why, as it was heard here.
+    withheld: BTreeMap<SignalSource, String>,
     /// Something has happened since the last decision.
     is_changed: bool,
     /// When it has to look again although nothing happens.
@@ -89,8 +91,19 @@ impl FleetChange {
         let hosts = HostTable::new(plan.hosts.len(), plan.settings.silence_ms, now);
         let (settled_since, asked, deciding, is_changed, due) = (None, None, None, true, None);
         let written = progress.clone();
-        let over = BTreeSet::new();
-        FleetChange { plan, progress, written, hosts, settled_since, asked, deciding, over, is_changed, due }
+        FleetChange {
+            over: BTreeSet::new(),
+            withheld: BTreeMap::new(),
+            plan,
+            progress,
+            written,
+            hosts,
+            settled_since,
+            asked,
+            deciding,
+            is_changed,
+            due,
+        }
     }
 
     /// Takes what happened, and acts on it.
@@ -132,6 +145,8 @@ impl FleetChange {
                 let is_excused = self.progress.excused_signals.contains(&about);
                 self.over.insert(about) && is_excused
             }
+            ChangeEvent::Withheld { by, reason } => self.withheld.insert(by, reason).is_none(),
+            ChangeEvent::Allowed { by } => self.withheld.remove(&by).is_some(),
             ChangeEvent::Undo { reason } => {
                 self.ask(Asked::Undo(reason));
                 true
@@ -278,10 +293,11 @@ impl FleetChange {
     pub fn state(&self) -> ChangeState {
         match &self.progress.stage {
             ChangeStage::Going => {
-                let waits_for = match (self.to_write(), self.awaited()) {
-                    (Some(_), _) => WaitsFor::Register,
-                    (None, Some(place)) => WaitsFor::Host(self.plan.hosts[place].host.clone()),
-                    (None, None) => WaitsFor::Time,
+                let waits_for = match (self.to_write(), self.awaited(), self.withheld.first_key_value()) {
+                    (Some(_), ..) => WaitsFor::Register,
+                    (None, Some(place), _) => WaitsFor::Host(self.plan.hosts[place].host.clone()),
+                    (None, None, Some((by, reason))) => WaitsFor::Signal { by: *by, reason: reason.clone() },
+                    (None, None, None) => WaitsFor::Time,
                 };
                 ChangeState::Going { wave: self.wave(), waits_for }
             }

@@ -1,8 +1,10 @@
 //! Members of etcd.
 
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::Fleet;
 use crate::clock;
@@ -45,8 +47,28 @@ impl Fleet {
         self.etcd.iter_mut().for_each(|member| *member = None);
     }
 
+    /// The member that leads, if there is one.
+    pub fn etcd_leader(&self) -> Option<usize> {
+        (0..self.etcd.len()).filter(|at| self.etcd[*at].is_some()).find(|at| {
+            let address = self.etcd_ports[*at][0].1;
+            let status = post(address, "/v3/maintenance/status").unwrap_or_default();
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+            status["leader"].is_string() && status["leader"] == status["header"]["member_id"]
+        })
+    }
+
     /// Addresses of etcd's members.
     pub fn etcd_addresses(&self) -> Vec<String> {
         self.etcd_ports.iter().map(|ports| format!("http://{}", ports[0].1)).collect()
     }
+}
+
+fn post(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    // HTTP/1.0: without chunks, and the answer ends with the connection.
+    write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }

@@ -545,24 +545,28 @@ impl ChangeWork {
             CourseId::Change(number) => Some(number),
             CourseId::Standard(_) => None,
         };
-        let word = |course: &ChangeCourse| Some(ChangeWord { change: change(course)?, word: course.word()? });
+        let word = |course: &ChangeCourse| {
+            let own = Some(course.record().own().clone());
+            Some(ChangeWord { change: change(course)?, own, word: course.word()? })
+        };
         let words: Vec<ChangeWord> = self.courses.iter().filter_map(word).collect();
         let aside = |course: &ChangeCourse| {
-            let reason = course.kept().and_then(|_| self.actors.aside(&course.record().order))?;
-            Some(AsideWord { change: change(course)?, reason })
+            let record = course.record();
+            let reason = course.kept().and_then(|_| self.actors.aside(&record.order))?;
+            Some(AsideWord { change: change(course)?, own: Some(record.own().clone()), reason })
         };
         let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
         let wish = self.standard.wish().cloned();
         let word = self.standard.word(self.standard_at().map(|at| &self.courses[at]), unix_s());
         let standard = StandardReport { wish, word };
         let mut state = self.shared.lock();
-        for AsideWord { change, reason } in aside.iter().filter(|word| !state.said.aside.contains(word)) {
+        for AsideWord { change, reason, .. } in aside.iter().filter(|word| !state.said.aside.contains(word)) {
             (self.say)(
                 LogLevel::Warning,
                 &format!("change {change} of the host: something else works against it: {reason}"),
             );
         }
-        for ChangeWord { change, word } in words.iter().filter(|word| !state.said.words.contains(word)) {
+        for ChangeWord { change, word, .. } in words.iter().filter(|word| !state.said.words.contains(word)) {
             (self.say)(LogLevel::Info, &format!("change {change} of the host: {}", shown(word)));
         }
         if let Some(wish) = standard.wish.as_ref().filter(|_| state.said.standard.as_ref() != Some(&standard))

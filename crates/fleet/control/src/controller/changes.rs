@@ -131,7 +131,8 @@ impl FleetChanges {
         }
         let hosts = hosts();
         self.sweep_at = Now::at_ms(now.ms() + SWEEP_EVERY_MS);
-        self.open.values_mut().for_each(|open| open.look(&hosts, now));
+        let asks_objectives = self.asks_objectives();
+        self.open.values_mut().for_each(|open| open.look(&hosts, asks_objectives, now));
     }
 
     /// Decides nothing before this moment.

@@ -64,7 +64,7 @@ struct KnownBody {
 
 /// Why a question is not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{ASKS_MAX} questions are open, which is the most; the oldest is over in {left_s} s")]
+#[error("{ASKS_MAX} questions were asked in the last {} min, which is the most; ask again in {left_s} s", LOOK_WITHIN_MS / 60_000)]
 pub(crate) struct TooManyAsks {
     left_s: u64,
 }
@@ -192,10 +192,12 @@ impl FleetTuning {
         (controller, unix_s, now): (&HostId, i64, Now),
     ) -> Result<FleetAsk, TooManyAsks> {
         self.end_old(now);
-        if let Some(left_ms) =
-            self.asks.iter().map(|open| open.left_ms(now)).min().filter(|_| self.asks.len() >= ASKS_MAX)
-        {
-            return Err(TooManyAsks { left_s: left_ms / 1000 + 1 });
+        if let Some(oldest) = self.oldest_of_too_many() {
+            // Hosts may still be answering it.
+            if let Some(left_ms) = LOOK_WITHIN_MS.checked_sub(self.asks[oldest].age_ms(now)) {
+                return Err(TooManyAsks { left_s: left_ms / 1000 + 1 });
+            }
+            self.asks.remove(oldest);
         }
         self.count += 1;
         let seed =
@@ -213,11 +215,19 @@ impl FleetTuning {
         let is_known = self.asks.iter().any(|open| open.ask.id == asked.ask.id);
         let begun = Now::at_ms(now.ms().saturating_sub(asked.age_ms));
         let open = OpenAsk { ask: asked.ask, scope: asked.scope, hosts: asked.hosts, begun };
-        let is_news = !is_known && open.left_ms(now) > 0 && self.asks.len() < ASKS_MAX;
+        let is_news = !is_known && open.left_ms(now) > 0;
         if is_news {
+            // The other controller has had room for it: one that was started again does not know the older ones.
+            self.oldest_of_too_many().map(|oldest| self.asks.remove(oldest));
             self.asks.push(open);
         }
         is_news
+    }
+
+    /// The place of the question that gives way to a new one, if there is no room.
+    fn oldest_of_too_many(&self) -> Option<usize> {
+        let full = Some(()).filter(|()| self.asks.len() >= ASKS_MAX);
+        full.and_then(|()| (0..self.asks.len()).min_by_key(|place| self.asks[*place].begun))
     }
 
     /// An open question.

@@ -7,8 +7,12 @@
 //! ```
 //!
 //! A record of 5,000 hosts has 1 MB, which no transaction takes. So its text is there in parts, under its own digest, before the list
-//! names it. The list says which changes are on their way: the number of a new one, and that no host of it is in another one, are
-//! decided by the one transaction that writes the list.
+//! names it as a change. The list says which changes are on their way: the number of a new one, and that no host of it is in another one,
+//! are decided by the one transaction that writes the list.
+//!
+//! **Parts without a change.** A controller may end between parts and list. So the list says first which record is being written, and each
+//! part is written only while the list is that one. Who begins the next change deletes what was being written, in the transaction that puts its own
+//! in place: after it, nobody can write a part of the other one, and a part that is there is one that the list names. At most one record is left over.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +32,8 @@ pub(crate) const CHANGES_KEPT: usize = 50;
 pub(crate) const CHANGES_OPEN_MAX: usize = 16;
 /// Bytes of a part of a record: two of them fit into a transaction.
 const PART_LEN: usize = 500_000;
+/// Attempts to write a part of which nobody knows whether it was written: a busy etcd takes its time for half a megabyte.
+const PART_ATTEMPTS: usize = 3;
 /// Bytes of a record: 25,000 hosts with long names need half of it.
 pub(crate) const RECORD_LEN_MAX: usize = 16 * 1024 * 1024;
 
@@ -71,6 +77,18 @@ pub(crate) struct ChangeList {
     pub last: u64,
     /// Each of them, the oldest first.
     pub rows: Vec<ChangeRow>,
+    /// The record that is being written, or was left over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<RecordParts>,
+}
+
+/// The parts of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordParts {
+    /// The digest of the record.
+    pub sha256: String,
+    /// How many parts it has.
+    pub parts: usize,
 }
 
 /// A change in the list.
@@ -118,6 +136,10 @@ impl ChangeList {
     /// One of them.
     pub(crate) fn row(&self, number: ChangeNumber) -> Option<&ChangeRow> {
         self.rows.iter().find(|row| row.number == number)
+    }
+
+    fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a list has names and texts")
     }
 
     /// The same with what has become of a change; none: it is on its way again.
@@ -197,20 +219,24 @@ impl FleetDecisions {
     ) -> Result<Option<KnownList>, RegisterError> {
         let parts = parts_of(record_text);
         (row.sha256, row.parts) = (sha256_hex(record_text), parts.len());
+        let begun = RecordParts { sha256: row.sha256.clone(), parts: row.parts };
+        let Some((list, revision)) = self.begin_record((list, *revision), begun)? else { return Ok(None) };
         for (number, part) in parts.into_iter().enumerate() {
-            self.keep_part(self.part_key(&row.sha256, number), part)?;
+            if !self.keep_part(self.part_key(&row.sha256, number), part, revision)? {
+                return Ok(None);
+            }
         }
-        let (mut list, number, mine) = (list.clone(), row.number, row.clone());
+        let (mut list, number, mine) = (list, row.number, row.clone());
+        list.begun = None;
         let gone = list.add(row);
-        let json = |value: &ChangeList| serde_json::to_vec(value).expect("a list has names and texts");
         let progress = serde_json::to_vec(&ChangeProgress::default()).expect("it has numbers");
-        let mut transaction = Transaction::if_revision(self.key(CHANGES), *revision)
-            .put(self.key(CHANGES), json(&list))
+        let mut transaction = Transaction::if_revision(self.key(CHANGES), revision)
+            .put(self.key(CHANGES), list.json())
             .put(self.progress_key(number), progress);
-        if let Some(old) = &gone {
+        if let Some(old) = gone {
             // A record has its change's number, so nobody shares it.
-            let parts = (0..old.parts).map(|part| self.part_key(&old.sha256, part));
-            transaction = parts.fold(transaction.delete(self.progress_key(old.number)), Transaction::delete);
+            let parts = RecordParts { sha256: old.sha256, parts: old.parts };
+            transaction = self.without_parts(transaction.delete(self.progress_key(old.number)), &parts);
         }
         match self.register.put_if(&transaction) {
             Ok(TransactionOutcome::Committed(revision)) => Ok(Some((list, revision))),
@@ -241,8 +267,7 @@ impl FleetDecisions {
         let json = serde_json::to_vec(progress).expect("it has names and numbers");
         let mut transaction = Transaction::if_revision(key.clone(), revision).put(key, json);
         if let Some((list, revision)) = list {
-            let json = serde_json::to_vec(list).expect("a list has names and texts");
-            transaction = transaction.and_if(self.key(CHANGES), revision).put(self.key(CHANGES), json);
+            transaction = transaction.and_if(self.key(CHANGES), revision).put(self.key(CHANGES), list.json());
         }
         match self.register.put_if(&transaction)? {
             TransactionOutcome::Committed(revision) => Ok(Some(revision)),
@@ -250,18 +275,54 @@ impl FleetDecisions {
         }
     }
 
-    /// Whatever is there already is this text, because the key has its digest; a reader checks it.
-    fn keep_part(&self, key: RegisterKey, part: &str) -> Result<(), RegisterError> {
-        if self.register.get(&key)?.is_some() {
-            return Ok(());
+    /// Says in the list that this record is being written, and deletes what was being written before. None if the list is another one now.
+    fn begin_record(
+        &self,
+        (list, revision): (&ChangeList, Revision),
+        begun: RecordParts,
+    ) -> Result<Option<KnownList>, RegisterError> {
+        let key = self.key(CHANGES);
+        let new = ChangeList { begun: Some(begun), ..list.clone() };
+        let mut transaction = Transaction::if_revision(key.clone(), revision).put(key, new.json());
+        if let Some(left) = &list.begun {
+            transaction = self.without_parts(transaction, left);
         }
-        match self
-            .register
-            .put_if(&Transaction::if_revision(key.clone(), Revision::ABSENT).put(key.clone(), part))
-        {
-            Ok(_) => Ok(()),
-            Err(RegisterError::Unsettled { .. }) if self.register.get(&key)?.is_some() => Ok(()),
+        match self.register.put_if(&transaction) {
+            Ok(TransactionOutcome::Committed(revision)) => Ok(Some((new, revision))),
+            Ok(_) => Ok(None),
+            Err(RegisterError::Unsettled { key, why }) => {
+                // If another controller has written the same, one of the two is refused in the end.
+                let known = self.changes()?;
+                if known.0 == new { Ok(Some(known)) } else { Err(RegisterError::Unsettled { key, why }) }
+            }
             Err(error) => Err(error),
+        }
+    }
+
+    fn without_parts(&self, transaction: Transaction, record: &RecordParts) -> Transaction {
+        let parts = (0..record.parts).map(|part| self.part_key(&record.sha256, part));
+        parts.fold(transaction, Transaction::delete)
+    }
+
+    /// Writes a part while the list is that of this revision. False if it is another one now.
+    fn keep_part(&self, key: RegisterKey, part: &str, list: Revision) -> Result<bool, RegisterError> {
+        let transaction = Transaction::if_revision(key.clone(), Revision::ABSENT)
+            .and_if(self.key(CHANGES), list)
+            .put(key.clone(), part);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.register.put_if(&transaction) {
+                Ok(TransactionOutcome::Committed(_)) => return Ok(true),
+                // Whatever is there is this text, because the key has its digest. While the list is the same, nobody deletes it.
+                Ok(TransactionOutcome::Conflict { key: found, .. }) => return Ok(found == key),
+                Ok(_) => return Ok(false),
+                Err(RegisterError::Unsettled { .. }) if self.register.get(&key)?.is_some() => {
+                    return Ok(true);
+                }
+                Err(RegisterError::Unsettled { .. }) if attempts < PART_ATTEMPTS => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -284,6 +345,9 @@ fn parts_of(text: &str) -> Vec<&str> {
     }
     parts
 }
+
+#[cfg(test)]
+mod races;
 
 #[cfg(test)]
 mod tests {
@@ -326,7 +390,7 @@ mod tests {
         ChangeRecord { plan, act: ChangeAct { wish, own }, objective: None, gate: None }
     }
 
-    fn row(number: u64) -> ChangeRow {
+    pub(super) fn row(number: u64) -> ChangeRow {
         let text = |text: &str| text.to_owned();
         ChangeRow {
             number: ChangeNumber(number),
@@ -399,7 +463,7 @@ mod tests {
 
         let known = one.changes().expect("an answer");
         let text = serde_json::to_string(&record(2, 20)).expect("JSON");
-        // The part is looked for and written; then the list is, and the answer is lost.
+        // The list says what is written, a part is written; then the list has the change, and the answer is lost.
         register.add_calls_without_fault(2);
         register.add_fault(SimulatedFault::AnswerLost);
         let created = one.create_change(&known, &text, row(2)).expect("it is found").expect("it is ours");

@@ -47,6 +47,10 @@ impl FleetChange {
         if after(since, self.hold_ms()) > self.hosts.now {
             return false;
         }
+        // What has been measured meanwhile is judged when it is allowed to go on.
+        if !self.withheld.is_empty() {
+            return false;
+        }
         let is_decided = if self.progress.is_measured { self.end_step() } else { self.measure() };
         if is_decided {
             self.settle(None);
@@ -228,7 +232,7 @@ impl FleetChange {
             .map(|pair| pair.changed)
             .filter(|place| self.progress.is_on(*place))
             .collect();
-        let mut on = self.next_hosts();
+        let mut on = if self.withheld.is_empty() { self.next_hosts() } else { Vec::new() };
         if self.plan.restarts {
             let under_way =
                 self.progress.told.iter().filter(|(place, told)| !self.is_settled(**place, **told));

@@ -217,7 +217,13 @@ impl HostTable {
             {
                 Some((false, "it was at work on it and did not come to an end in time".to_owned()))
             }
-            _ if told.lapses > 0 => Some((false, "it went back by itself".to_owned())),
+            Some(HostWord::Lapsed { .. }) if told.lapses > 0 => {
+                Some((false, "it went back by itself: it heard no controller in time".to_owned()))
+            }
+            _ if told.lapses > 0 => Some((
+                false,
+                "it did not say in time that it has it, and was told to be as before".to_owned(),
+            )),
             _ if told.is_on && self.is_away(place) => Some((false, "it is not heard from".to_owned())),
             _ => None,
         }

@@ -85,6 +85,10 @@ pub enum ChangeEvent {
     Signal { from: SignalSource, reason: String, about: BTreeSet<String> },
     /// What a signal was about is over: it halts again when it comes back.
     SignalOver { about: String },
+    /// It is not known, or not so now, that this allows the change to go on: nothing is halted, and nobody else is told.
+    Withheld { by: SignalSource, reason: String },
+    /// It allows the change to go on.
+    Allowed { by: SignalSource },
     /// A person takes back what was done, or the rest of it.
     Undo { reason: String },
     /// A person lets a halted change go on, with what has halted it.
@@ -94,10 +98,10 @@ pub enum ChangeEvent {
 }
 
 /// What speaks against a change besides its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignalSource {
-    /// The operator's query or command.
+    /// The operator's query.
     Objective,
     /// What had to be so before it began.
     Gate,
@@ -107,6 +111,18 @@ pub enum SignalSource {
     Alarm,
     /// A person.
     Person,
+}
+
+impl fmt::Display for SignalSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str(match self {
+            SignalSource::Objective => "objective",
+            SignalSource::Gate => "gate",
+            SignalSource::Guard => "guard",
+            SignalSource::Alarm => "alarm",
+            SignalSource::Person => "person",
+        })
+    }
 }
 
 /// Why a change has halted.
@@ -211,7 +227,7 @@ pub enum LeftOut {
     SteppedAside(String),
     /// It could not apply it.
     Failed(String),
-    /// It went back by itself each time that it was told.
+    /// Each time that it was told, it did not say in time that it has it.
     DoesNotConfirm,
     /// Taken out of the inventory.
     Gone,
@@ -225,7 +241,9 @@ impl fmt::Display for LeftOut {
             LeftOut::PlanDiffers => write!(formatter, "would change something else now: plan it anew"),
             LeftOut::SteppedAside(reason) => write!(formatter, "stepped aside: {reason}"),
             LeftOut::Failed(reason) => write!(formatter, "could not apply it: {reason}"),
-            LeftOut::DoesNotConfirm => write!(formatter, "went back by itself each time that it was told"),
+            LeftOut::DoesNotConfirm => {
+                write!(formatter, "did not say in time that it has the change, each time that it was told")
+            }
             LeftOut::Gone => write!(formatter, "is not in the inventory any more"),
         }
     }
@@ -272,6 +290,13 @@ pub enum WaitsFor {
     Register,
     /// A host has to apply it, go back, or be heard.
     Host(HostId),
+    /// Something outside has to allow it.
+    Signal {
+        /// What.
+        by: SignalSource,
+        /// Why it does not, in words.
+        reason: String,
+    },
 }
 
 /// Where a change is.

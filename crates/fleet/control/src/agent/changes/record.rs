@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use fleet::tuning::AnswerDigest;
 use fleet::waves::ChangeNumber;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -126,6 +127,11 @@ impl RecordStore {
 }
 
 impl ChangeRecord {
+    /// What the host would do for it, as it was told.
+    pub(super) fn own(&self) -> &AnswerDigest {
+        self.order.act.own()
+    }
+
     /// Which change.
     pub(super) fn id(&self) -> CourseId {
         match self.order.act {

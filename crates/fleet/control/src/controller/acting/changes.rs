@@ -34,6 +34,8 @@ use stdx::words::counted;
 
 /// Attempts to have what a person wants decided: a decision that waits is written first, and another controller may be faster.
 const ATTEMPTS: usize = 5;
+/// Changes that a register from a backup may lack, for their numbers not to be given twice.
+const NUMBERS_LOST_MAX: u64 = 10_000;
 /// Time until the register is asked again that did not take a decision, or did not have a record.
 const RETRY_MS: u64 = 1_000;
 
@@ -245,7 +247,7 @@ impl Controller {
                 &format!("change {number} is on its way, and its hosts are not known here yet"),
             );
         }
-        let number = ChangeNumber(list.last + 1);
+        let number = ChangeNumber(list.last.max(self.number_told(list.last)) + 1);
         let plan = match self.planned(&drafted, number) {
             Ok(plan) => plan,
             Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
@@ -298,6 +300,14 @@ impl Controller {
             counted(hosts, "host")
         );
         document(text, json!({"number": number, "hosts": hosts}))
+    }
+
+    /// The highest number of a change that hosts tell of: a register from a backup lacks the last ones.
+    fn number_told(&self, last: u64) -> u64 {
+        let words = self.agents.iter().filter_map(|(_, record)| record.report().changes.as_ref());
+        let numbers = words.flat_map(|changes| &changes.words).map(|word| word.change.0);
+        // One host must not use the numbers up.
+        numbers.filter(|number| *number <= last.saturating_add(NUMBERS_LOST_MAX)).max().unwrap_or_default()
     }
 
     /// The refusal of a plan that is another one now, with the hosts that make the difference.

@@ -284,6 +284,7 @@ fn waits_words(waits_for: &WaitsFor) -> String {
         WaitsFor::Time => "waits for figures, or for the time of the wave".to_owned(),
         WaitsFor::Register => "waits for the register".to_owned(),
         WaitsFor::Host(host) => format!("waits for {host}"),
+        WaitsFor::Signal { by, reason } => format!("waits for the {by}: {reason}"),
     }
 }
 

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::figures::FigureBook;
 use fleet::figures::shadow::{GateState, ShadowGate};
+use fleet::tuning::AnswerDigest;
 use fleet::waves::{
-    ChangeEvent, ChangePlan, ChangeProgress, ChangeState, FleetChange, HostWord, ObjectiveCount, SignalSource,
+    ChangeEvent, ChangeNumber, ChangePlan, ChangeProgress, ChangeState, FleetChange, HostWord,
+    ObjectiveCount, SignalSource,
 };
 use fleet::{ClusterName, HostId, ZoneName};
 use stdx::clock::Now;
@@ -14,12 +16,16 @@ use super::facts::{HostsNow, host_figures};
 use crate::controller::observing::agents::AgentRecord;
 use crate::decisions::changes::{ChangeAct, ChangeRecord};
 use crate::register::Revision;
-use crate::service::turn::{ChangeOrder, ChangesReport};
+use crate::service::turn::{AsideWord, ChangeOrder, ChangeWord, ChangesReport};
 
 /// What a signal of a gate is about.
 const GATE: &str = "gate";
+/// An answer about an objective counts for so long: four questions.
+const OBJECTIVE_COUNTS_MS: u64 = 60_000;
 /// So much longer a controller that hears few hosts leaves a decision to others.
 const DEAF_WAITS_MS: u64 = 60_000;
+/// Digits of a plan's digest in the label that a host's tuner shows.
+const LABEL_DIGITS: usize = 12;
 /// One in so many hosts without an order says whether a controller hears the fleet.
 const UNTOLD_SHARE: usize = 4;
 
@@ -28,6 +34,8 @@ pub(crate) struct OpenChange {
     act: ChangeAct,
     objective: Option<String>,
     missed: ObjectiveCount,
+    /// What has come of the last question for the objective, and when.
+    answer: Option<(Now, Result<(), String>)>,
     gate: Option<ShadowGate>,
     change: FleetChange,
     /// Of its progress in the register.
@@ -65,11 +73,12 @@ impl OpenChange {
         let change = FleetChange::resume(plan, progress, now);
         let said = change.state().word();
         let (waiting, counted, guarded) = (None, BTreeMap::new(), BTreeSet::new());
-        OpenChange {
+        let mut open = OpenChange {
             wordless: BTreeMap::new(),
             hears_most: false,
             had_frozen: false,
             missed: ObjectiveCount::default(),
+            answer: None,
             gate,
             act,
             objective,
@@ -82,7 +91,14 @@ impl OpenChange {
             zones,
             said,
             recorded: 0,
+        };
+        // Whoever has decided so far knew more.
+        open.weigh_objective(true, now);
+        if let Some(gate) = &open.gate {
+            let reason = format!("{gate} was not looked at by this controller yet");
+            open.change.note(ChangeEvent::Withheld { by: SignalSource::Gate, reason }, now);
         }
+        open
     }
 
     /// The machine.
@@ -106,16 +122,25 @@ impl OpenChange {
     }
 
     /// Takes what its gate says. A gate that is missed halts the change until it is fulfilled again, or a person resumes it, who has seen that.
-    /// Samples that are too few now were enough when it began.
+    /// While samples are too few, no further host is told.
     pub(crate) fn hear_gate(&mut self, state: &GateState, now: Now) {
-        let about = GATE.to_owned();
+        let (by, about) = (SignalSource::Gate, GATE.to_owned());
         match state {
             GateState::Missed(why) if self.halts_by(GATE) => {
                 let (reason, about) = (why.clone(), [about].into());
-                self.on(ChangeEvent::Signal { from: SignalSource::Gate, reason, about }, now);
+                self.on(ChangeEvent::Signal { from: by, reason, about }, now);
             }
-            GateState::Fulfilled(_) => self.change.note(ChangeEvent::SignalOver { about }, now),
-            GateState::Missed(_) | GateState::NotYet(_) => {}
+            GateState::Fulfilled(_) => {
+                self.change.note(ChangeEvent::SignalOver { about }, now);
+                self.change.note(ChangeEvent::Allowed { by }, now);
+            }
+            GateState::Missed(_) | GateState::NotYet(_) if self.change.is_excused(GATE) => {
+                self.change.note(ChangeEvent::Allowed { by }, now);
+            }
+            GateState::NotYet(why) => {
+                self.change.note(ChangeEvent::Withheld { by, reason: why.clone() }, now);
+            }
+            GateState::Missed(_) => {}
         }
     }
 
@@ -215,7 +240,8 @@ impl OpenChange {
         self.change.note(event, now);
         let number = self.plan().number;
         let aside = report.changes.iter().flat_map(|changes| &changes.aside);
-        let aside = aside.into_iter().find(|aside| aside.change == number);
+        let is_own = |aside: &&AsideWord| aside.change == number && self.is_meant(host, aside.own.as_ref());
+        let aside = aside.into_iter().find(is_own);
         // What is heard now decides, so that a controller that has just begun decides the same.
         let aside = match aside.map(|aside| aside.reason.clone()) {
             Some(reason) => ChangeEvent::SteppedAside { host: host.clone(), reason },
@@ -233,13 +259,34 @@ impl OpenChange {
     fn event_of(&mut self, host: &HostId, changes: Option<&ChangesReport>, now: Now) -> ChangeEvent {
         let number = self.plan().number;
         let said = changes.and_then(|changes| changes.words.iter().find(|word| word.change == number));
-        let is_told = self.change.order(host).is_some();
+        let told = self.change.order(host);
+        let is_told = told.is_some();
+        let is_meant = said.is_some_and(|said| self.is_meant(host, said.own.as_ref()));
         let host = host.clone();
         match said {
-            Some(said) => {
+            Some(said) if is_meant => {
                 self.wordless.remove(&host);
                 return ChangeEvent::Said { host, word: said.word.clone() };
             }
+            // Nothing of the other change is on the host: its agent takes up this one when it is told.
+            Some(ChangeWord {
+                word: HostWord::AsBefore | HostWord::Lapsed { .. } | HostWord::Failed { .. },
+                ..
+            }) if !is_told => return ChangeEvent::Said { host, word: HostWord::AsBefore },
+            Some(ChangeWord { own: Some(own), word, .. })
+                if matches!(
+                    word,
+                    HostWord::Trying { .. } | HostWord::Changed { .. } | HostWord::Stuck { .. }
+                ) =>
+            {
+                self.wordless.remove(&host);
+                let attempt = told.and_then(|order| order.attempt).unwrap_or_default();
+                return ChangeEvent::Said {
+                    host,
+                    word: HostWord::Failed { attempt, reason: other(number, own) },
+                };
+            }
+            Some(_) => {}
             None if !is_told && changes.is_some() => {
                 return ChangeEvent::Said { host, word: HostWord::AsBefore };
             }
@@ -253,8 +300,15 @@ impl OpenChange {
         }
     }
 
+    /// A word with this digest is one about this change, and not about another one with its number; that of an older agent may be either.
+    fn is_meant(&self, host: &HostId, own: Option<&AnswerDigest>) -> bool {
+        own.is_none_or(|own| self.act.own.get(host) == Some(own))
+    }
+
     /// Takes what has come of its objective. One that is missed while nothing goes on halts nothing.
     pub(super) fn hear_objective(&mut self, outcome: Result<(), String>, now: Now) {
+        self.answer = Some((now, outcome.clone()));
+        self.weigh_objective(true, now);
         let is_going = matches!(self.change.state(), ChangeState::Going { .. });
         let missed = self.missed.note(if is_going { outcome } else { Ok(()) });
         if let Some(reason) = missed {
@@ -263,9 +317,31 @@ impl OpenChange {
         }
     }
 
+    /// An objective that was not met lately, by the last answer that was had here, tells no further host. Another controller that knows it to be met
+    /// does, a moment later than this one would.
+    fn weigh_objective(&mut self, is_asked: bool, now: Now) {
+        if self.objective.is_none() {
+            return;
+        }
+        let by = SignalSource::Objective;
+        let fresh = self.answer.as_ref().filter(|(at, _)| at.ms() + OBJECTIVE_COUNTS_MS >= now.ms());
+        let reason = match fresh {
+            Some((_, Ok(()))) => return self.change.note(ChangeEvent::Allowed { by }, now),
+            Some((_, Err(why))) => format!("it was missed the last time: {why}"),
+            None if !is_asked => {
+                "this controller asks no Prometheus (--prometheus); one that does goes on with the change"
+                    .to_owned()
+            }
+            None if self.answer.is_none() => "Prometheus has not answered yet".to_owned(),
+            None => format!("Prometheus was not asked within {} s", OBJECTIVE_COUNTS_MS / 1000),
+        };
+        self.change.note(ChangeEvent::Withheld { by, reason }, now);
+    }
+
     /// Takes what is so of all of its hosts.
-    pub(super) fn look(&mut self, hosts: &HostsNow<'_>, now: Now) {
+    pub(super) fn look(&mut self, hosts: &HostsNow<'_>, asks_objectives: bool, now: Now) {
         self.hears_most = self.hears_enough(hosts);
+        self.weigh_objective(asks_objectives, now);
         let mut events = Vec::new();
         // Most of the time nothing is frozen, and thousands of hosts are looked at every second.
         let has_frozen = hosts.has_frozen();
@@ -314,4 +390,12 @@ impl OpenChange {
         let heard = untold.iter().filter(|host| is_known(host)).count();
         untold.len() * UNTOLD_SHARE >= all.len() && heard * 2 >= untold.len()
     }
+}
+
+/// Why a host cannot have a change: its agent takes no order about it.
+fn other(number: ChangeNumber, own: &AnswerDigest) -> String {
+    let digest = &own.as_str()[..LABEL_DIGITS];
+    format!(
+        "it has another change under the number {number}, of the time before the register was restored: take that one back on the host first (`evenkeel tune status` names it as change-{number}-{digest})"
+    )
 }

@@ -226,18 +226,47 @@ fn hosts_that_are_asked_to_look_again_are_waited_for_until_they_have() {
 }
 
 #[test]
-fn a_further_question_is_refused_until_one_is_over() {
+fn a_further_question_takes_the_place_of_the_oldest_when_hosts_have_had_time_for_that() {
     let mut stage = Stage::new(1);
     stage.rounds(1);
-    for _ in 0..ASKS_MAX {
-        assert_eq!(asked(&mut stage, plan("all")).0, 200);
-    }
+    let ids: Vec<String> = (0..ASKS_MAX)
+        .map(|_| {
+            stage.now_ms += 1000;
+            stage.rounds(1);
+            let (status, json) = asked(&mut stage, plan("all"));
+            assert_eq!(status, 200, "{json}");
+            json["id"].as_str().expect("a name").to_owned()
+        })
+        .collect();
     let (status, json) = asked(&mut stage, plan("all"));
-    assert_eq!(status, 422);
-    assert_eq!(json["error"], "8 questions are open, which is the most; the oldest is over in 3601 s");
-    stage.now_ms += 3_600_000;
+    let error = json["error"].as_str().expect("an error");
+    assert!(
+        status == 422
+            && error
+                .starts_with("8 questions were asked in the last 5 min, which is the most; ask again in "),
+        "{error}"
+    );
+    stage.now_ms += 300_000;
     stage.rounds(1);
     assert_eq!(asked(&mut stage, plan("all")).0, 200);
+    let mut is_open =
+        |id: &str| asked(&mut stage, ControlQuestion::TuneAsked(id.parse().expect("a name"))).0 == 200;
+    assert_eq!([is_open(&ids[0]), is_open(&ids[1])], [false, true]);
+}
+
+#[test]
+fn a_question_of_a_controller_that_has_room_is_followed_by_one_that_has_none() {
+    let ask = |tuning: &mut FleetTuning, controller: &str, at_ms: u64| {
+        let what = TuneWhat::Plan(PlanWish::Profile("memcached".to_owned()));
+        let controller = controller.parse().expect("a name");
+        tuning.ask(what, "all".to_owned(), BTreeSet::new(), (&controller, 1, Now::at_ms(at_ms)))
+    };
+    let (mut full, mut begun) = (FleetTuning::default(), FleetTuning::default());
+    let first = ask(&mut full, "c1", 1).expect("there is room");
+    (2..=ASKS_MAX as u64).for_each(|at_ms| drop(ask(&mut full, "c1", at_ms).expect("there is room")));
+    let asked = ask(&mut begun, "c2", 100).expect("there is room");
+    assert!(full.follow(asked.clone(), Now::at_ms(100)));
+    assert!(full.get(&asked.ask.id).is_some() && full.get(&first.ask.id).is_none());
 }
 
 #[test]

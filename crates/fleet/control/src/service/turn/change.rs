@@ -52,6 +52,9 @@ impl ActKind {
 pub struct ChangeWord {
     /// Which change.
     pub change: ChangeNumber,
+    /// What the host would do for that change, as it was told: a register from a backup gives numbers twice. None of an older agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<AnswerDigest>,
     /// The word.
     pub word: HostWord,
 }
@@ -61,6 +64,9 @@ pub struct ChangeWord {
 pub struct AsideWord {
     /// Which change.
     pub change: ChangeNumber,
+    /// As that of [`ChangeWord`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<AnswerDigest>,
     /// What was found.
     pub reason: String,
 }
@@ -162,7 +168,7 @@ mod tests {
             {"change": 4, "word": {"trying": {"attempt": 2}}}, {"change": 5, "word": {"melted": {}}}]});
         let report: ChangesReport = from_value(newer).expect("a report");
         assert_eq!(report.allowed, [ActKind::Tune]);
-        let word = ChangeWord { change: ChangeNumber(4), word: HostWord::Trying { attempt: 2 } };
+        let word = ChangeWord { change: ChangeNumber(4), own: None, word: HostWord::Trying { attempt: 2 } };
         assert_eq!((report.words, report.aside), (vec![word], Vec::new()));
     }
 
@@ -174,7 +180,7 @@ mod tests {
         assert!(report.check_limits().is_ok());
         let HostWord::Failed { reason, .. } = &report.words[0].word else { panic!("another word") };
         assert!(!reason.contains(char::is_control) && reason.len() <= super::super::TEXT_MAX);
-        report.aside = vec![AsideWord { change: ChangeNumber(1), reason: "\n".repeat(10_000) }];
+        report.aside = vec![AsideWord { change: ChangeNumber(1), own: None, reason: "\n".repeat(10_000) }];
         assert!(report.check_limits().is_ok() && report.aside[0].reason.len() <= super::super::TEXT_MAX);
         assert!(!report.aside[0].reason.contains('\n'));
         report.words = vec![report.words[0].clone(); CHANGES_MAX + 1];

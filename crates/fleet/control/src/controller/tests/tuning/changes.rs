@@ -11,6 +11,7 @@ use crate::service::turn::{ActKind, ChangeOrder, ChangeWord, ChangesReport, Plan
 
 mod gates;
 mod lost;
+mod numbers;
 mod standards;
 mod terms;
 
@@ -31,6 +32,10 @@ struct ChangingFleet {
     reached: usize,
     /// Hosts that do not apply anything.
     broken: BTreeSet<usize>,
+    /// Hosts that take orders, and say what they said before.
+    mute: BTreeSet<usize>,
+    /// What hosts say of other changes, until they take an order.
+    other: BTreeMap<usize, ChangeWord>,
     orders: Vec<Vec<ChangeOrder>>,
     /// Another controller of the fleet. It hears what the first one hears, and agents are told by both in turns.
     second: Option<(Controller, Arc<AgentSeats>)>,
@@ -56,6 +61,8 @@ impl ChangingFleet {
             hosts: vec![HostWord::AsBefore; hosts],
             reached: 0,
             broken: BTreeSet::new(),
+            mute: BTreeSet::new(),
+            other: BTreeMap::new(),
             orders: vec![Vec::new(); hosts],
             second: None,
             rounds: 0,
@@ -103,8 +110,12 @@ impl ChangingFleet {
         let (requests_before, cpu_before) = self.counts[at];
         self.counts[at] = (requests_before + requests as u64, cpu_before + 1000 * TURN_S);
         let figures = tally(self.stage.now_ms, self.counts[at]);
-        let number = self.orders[at].first().map(|order| order.order.change);
-        let word = number.map(|change| ChangeWord { change, word: self.hosts[at].clone() });
+        let word = self.orders[at].first().map(|order| ChangeWord {
+            change: order.order.change,
+            own: Some(order.act.own().clone()),
+            word: self.hosts[at].clone(),
+        });
+        let word = word.or_else(|| self.other.get(&at).cloned());
         let agent = &mut self.stage.agents[at];
         agent.report.members[0].figures = Some(Box::new(figures));
         agent.report.changes.as_mut().expect("it says so").words = word.into_iter().collect();
@@ -133,7 +144,7 @@ impl ChangingFleet {
         let order = orders
             .first()
             .filter(|order| had.is_none_or(|had| had <= (order.order.change, order.order.version)));
-        if let Some(order) = order {
+        if let Some(order) = order.filter(|_| !self.mute.contains(&at)) {
             self.hosts[at] = match order.order.attempt {
                 Some(attempt) if self.broken.contains(&at) => {
                     HostWord::Failed { attempt, reason: "no space left on device".to_owned() }
@@ -193,6 +204,21 @@ impl ChangingFleet {
     fn steer(&mut self, number: u64, act: ChangeSteer) -> (u16, Value) {
         let why = "a test".to_owned();
         self.ask(ControlQuestion::SteerChange { number: ChangeNumber(number), act, why })
+    }
+
+    /// A Prometheus has answered about the objective of the first change.
+    fn hear_objective(&mut self, outcome: Result<(), String>) {
+        let answer = ObjectiveAnswer { change: ChangeNumber(1), outcome };
+        self.stage.message(ControllerMessage::Objective(answer));
+    }
+
+    /// A change with an objective, of which the controller has heard nothing yet.
+    fn begin_with_objective(&mut self) {
+        self.stage.controller.tuning.changes.ask_objectives_on(Some(Arc::default()));
+        let mut wanted = self.planned();
+        wanted.terms.objective = Some("latency < 0.005".to_owned());
+        let (_, shown) = self.ask(ControlQuestion::ChangeHosts(wanted.clone()));
+        self.confirm(wanted, &shown);
     }
 
     /// A controller that has just begun takes the place of the first.
@@ -430,11 +456,11 @@ fn an_objective_that_is_missed_three_times_in_a_row_halts_and_without_a_promethe
     let (_, shown) = fleet.ask(ControlQuestion::ChangeHosts(wanted.clone()));
     fleet.confirm(wanted, &shown);
     while fleet.status(1)["counts"]["changed"] == 0 {
+        fleet.hear_objective(Ok(()));
         fleet.turns(1);
     }
     let mut hear = |outcome: Result<(), String>| {
-        let answer = ObjectiveAnswer { change: ChangeNumber(1), outcome };
-        fleet.stage.message(ControllerMessage::Objective(answer));
+        fleet.hear_objective(outcome);
         fleet.tick();
         fleet.status(1)["state"].as_str().expect("a word").to_owned()
     };
@@ -448,4 +474,86 @@ fn an_objective_that_is_missed_three_times_in_a_row_halts_and_without_a_promethe
         why.contains("the objective is missed: 3 times in a row, the last time: the query has no sample"),
         "{why}"
     );
+}
+
+#[test]
+fn an_objective_that_is_not_known_to_be_met_tells_no_further_host() {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    fleet.begin_with_objective();
+    let waits = |fleet: &mut ChangingFleet, expected: &str| {
+        fleet.turns(12);
+        let status = fleet.status(1);
+        let waits_for = status["waits_for"].as_str().unwrap_or_else(|| panic!("{}", status["text"]));
+        assert_eq!(waits_for, format!("waits for the objective: {expected}"), "{}", status["text"]);
+    };
+    waits(&mut fleet, "Prometheus has not answered yet");
+    assert_eq!(fleet.reached, 0);
+    // A miss halts nothing yet, and is not taken for met.
+    fleet.hear_objective(Err("the query has no sample".to_owned()));
+    fleet.tick();
+    let status = fleet.status(1);
+    let expected = "waits for the objective: it was missed the last time: the query has no sample";
+    assert_eq!(status["waits_for"], expected, "{}", status["text"]);
+    while fleet.reached == 0 {
+        fleet.hear_objective(Ok(()));
+        fleet.turns(1);
+    }
+    // The Prometheus is asked no more.
+    let reached = fleet.reached;
+    waits(&mut fleet, "Prometheus was not asked within 60 s");
+    assert_eq!((fleet.reached, fleet.changed()), (reached, reached));
+    // The controller that has one has ended, and no other has one.
+    fleet.restart();
+    waits(
+        &mut fleet,
+        "this controller asks no Prometheus (--prometheus); one that does goes on with the change",
+    );
+    assert_eq!((fleet.reached, fleet.changed()), (reached, reached));
+    fleet.stage.controller.tuning.changes.ask_objectives_on(Some(Arc::default()));
+    for _ in 0..60 {
+        fleet.hear_objective(Ok(()));
+        fleet.turns(1);
+    }
+    assert_eq!((&fleet.status(1)["state"], fleet.changed()), (&json!("done"), 24));
+    assert_eq!(fleet.steer(1, ChangeSteer::Undo).0, 200);
+    fleet.until(1, &["undone"]);
+}
+
+#[test]
+fn a_controller_that_asks_the_objective_goes_on_in_place_of_an_earlier_one_that_does_not() {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    let seats = Arc::<AgentSeats>::default();
+    let (now_ms, unix_s) = (fleet.stage.now_ms, fleet.stage.unix_s);
+    let mut second = controller_at(&fleet.stage.register, &seats, "c2", now_ms, unix_s);
+    second.tuning.changes.ask_objectives_on(Some(Arc::default()));
+    fleet.second = Some((second, seats));
+    fleet.begin_with_objective();
+    // It was begun at a controller that asks; that one has ended, and comes back without a Prometheus.
+    fleet.restart();
+    for _ in 0..100 {
+        let answer = ObjectiveAnswer { change: ChangeNumber(1), outcome: Ok(()) };
+        let now = Now::at_ms(fleet.stage.now_ms);
+        if let Some((second, _)) = &mut fleet.second {
+            second.on_message(ControllerMessage::Objective(answer), now, fleet.stage.unix_s);
+        }
+        fleet.turns(1);
+        if fleet.status(1)["state"] == "done" {
+            break;
+        }
+    }
+    let done = fleet.status(1);
+    assert_eq!((&done["state"], fleet.changed()), (&json!("done"), 24), "{}", done["text"]);
+}
+
+#[test]
+fn a_host_that_says_nothing_of_its_attempt_is_not_said_to_have_gone_back() {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    fleet.mute = (0..24).collect();
+    let mut wanted = fleet.planned();
+    wanted.terms.settings.insert("confirm_ms".to_owned(), json!(60_000));
+    let (_, shown) = fleet.ask(ControlQuestion::ChangeHosts(wanted.clone()));
+    fleet.confirm(wanted, &shown);
+    let status = fleet.until(1, &["undoing", "undone", "done"]);
+    let why = status["state_why"].as_str().unwrap_or_else(|| panic!("{}", status["text"]));
+    assert!(why.ends_with(": it did not say in time that it has it, and was told to be as before"), "{why}");
 }

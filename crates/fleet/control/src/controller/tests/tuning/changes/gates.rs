@@ -132,3 +132,22 @@ fn a_gate_that_is_missed_while_another_halt_stands_halts_after_it() {
     let why = halted["state_why"].as_str().unwrap_or_else(|| panic!("{halted}"));
     assert!(why.starts_with("the gate is missed: "), "{why}");
 }
+
+#[test]
+fn a_gate_without_samples_enough_lets_no_further_host_have_it_and_halts_nothing() {
+    let mut fleet = gated(&[]);
+    // All who have compared are forgotten with the controller.
+    fleet.restart();
+    fleet.turns(12);
+    let status = fleet.status(1);
+    let waits_for = status["waits_for"].as_str().unwrap_or_else(|| panic!("{}", status["text"]));
+    assert!(waits_for.starts_with("waits for the gate: "), "{waits_for}");
+    assert_eq!((fleet.reached, &status["state"]), (0, &json!("going")));
+    let mut compared = 2000;
+    while fleet.status(1)["state"] == "going" {
+        compared += 1000;
+        assert!(compared < 100_000, "{}", fleet.status(1)["text"]);
+        compare(&mut fleet, compared, 0);
+    }
+    assert_eq!((&fleet.status(1)["state"], fleet.changed()), (&json!("done"), 24));
+}
