@@ -2,22 +2,24 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::ready;
+use std::future::Future;
 use std::io;
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::Limits;
-use crate::pages::AdminPages;
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -28,10 +30,19 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for a reply in progress when its connection has reached its age.
 const LAST_REPLY: Duration = Duration::from_secs(5);
 
+/// What answers the requests of connections.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// Answers one request.
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+}
+
 /// Serves all sockets for ever.
 pub(crate) async fn serve(
     sockets: Vec<TcpListener>,
-    site: Arc<AdminPages>,
+    site: Arc<impl Answers>,
     limits: Limits,
 ) -> io::Result<()> {
     let open = Arc::new(Open::new(limits.connections));
@@ -50,7 +61,7 @@ pub(crate) async fn serve(
 
 async fn accept(
     socket: tokio::net::TcpListener,
-    site: Arc<AdminPages>,
+    site: Arc<impl Answers>,
     open: Arc<Open>,
     limits: Limits,
 ) -> Infallible {
@@ -65,8 +76,11 @@ async fn accept(
 }
 
 /// Answers the requests of one connection. What is wrong with it is its client's affair: hyper has answered or closed.
-async fn answer(stream: TcpStream, site: Arc<AdminPages>, limits: Limits) {
-    let answer = service_fn(|request| ready(Ok::<_, Infallible>(site.answer(&request))));
+async fn answer(stream: TcpStream, site: Arc<impl Answers>, limits: Limits) {
+    let answer = service_fn(|request| {
+        let answer = Arc::clone(&site).answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())

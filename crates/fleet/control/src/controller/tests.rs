@@ -13,6 +13,7 @@ mod replaced;
 mod resize;
 mod rollout;
 mod slots;
+mod summary;
 mod tuning;
 mod words;
 
