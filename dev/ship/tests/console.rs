@@ -76,14 +76,7 @@ fn every_page_is_drawn_and_hostile_texts_are_texts() {
     cluster.control(&["freeze", "cluster/cache", "--why", "<img src=x onerror=alert(1)>"]);
     let hostile = "<b>key</b>%E2%80%AE";
     for (page, expected) in [
-        (
-            "#/",
-            &[
-                "3 serving, 1 spare of 4",
-                "&lt;img src=x onerror=alert(1)&gt;",
-                "class=\"slot good\"",
-            ][..],
-        ),
+        ("#/", &["3 serving, 1 spare of 4", "&lt;img src=x onerror=alert(1)&gt;", "class=\"slot good\""][..]),
         ("#/cluster/cache", &["Cluster <bdi", "server-1"]),
         ("#/server/server-1", &["Requests per second", "evenkeel control drain server-1"]),
         ("#/routers", &["All routers of a view run the same configuration."]),

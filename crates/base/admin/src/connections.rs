@@ -2,24 +2,21 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::Limits;
+use crate::answers::Answers;
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -29,15 +26,6 @@ const HEADERS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for a reply in progress when its connection has reached its age.
 const LAST_REPLY: Duration = Duration::from_secs(5);
-
-/// What answers the requests of connections.
-pub(crate) trait Answers: Send + Sync + 'static {
-    /// Answers one request.
-    fn answer(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
-}
 
 /// Serves all sockets for ever.
 pub(crate) async fn serve(

@@ -16,6 +16,7 @@
 pub mod api;
 pub mod site;
 
+mod answers;
 mod connections;
 mod pages;
 
@@ -121,11 +122,11 @@ impl AdminListener {
     }
 
     /// Serves pages for browsers in the same way.
-    pub fn serve_site(self, site: Arc<dyn site::Site>, limits: Limits) -> Result<(), Error> {
+    pub fn serve_site(self, site: Arc<dyn site::BrowserSite>, limits: Limits) -> Result<(), Error> {
         self.serve_all(site::SiteAnswers(site), limits)
     }
 
-    fn serve_all(self, answers: impl connections::Answers, limits: Limits) -> Result<(), Error> {
+    fn serve_all(self, answers: impl answers::Answers, limits: Limits) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Prepare)?;
         let serve = connections::serve(self.sockets, Arc::new(answers), limits);

@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::Source;
-use crate::connections::Answers;
+use crate::answers::Answers;
 
 /// Prometheus' text format. Scrapers that would prefer OpenMetrics take it, too; families keep the names that
 /// dashboards know, which OpenMetrics would not allow for all of them.

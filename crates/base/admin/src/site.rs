@@ -13,7 +13,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::connections::Answers;
+use crate::answers::Answers;
 
 /// What a browser asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,13 +45,13 @@ pub struct SiteReply {
 pub type SiteAnswer = Pin<Box<dyn Future<Output = SiteReply> + Send>>;
 
 /// What answers. Called on the thread that serves, so it must not block: what takes long is a future.
-pub trait Site: Send + Sync + 'static {
+pub trait BrowserSite: Send + Sync + 'static {
     /// Answers one request.
     fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer;
 }
 
 /// A site, as connections ask it.
-pub(crate) struct SiteAnswers(pub(crate) Arc<dyn Site>);
+pub(crate) struct SiteAnswers(pub(crate) Arc<dyn BrowserSite>);
 
 impl Answers for SiteAnswers {
     fn answer(

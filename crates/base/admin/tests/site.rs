@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::site::{Site, SiteAnswer, SiteReply, SiteRequest};
+use admin::site::{BrowserSite, SiteAnswer, SiteReply, SiteRequest};
 use admin::{AdminListener, Limits};
 
 /// For failures only.
@@ -14,7 +14,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Says what was asked, after a moment in which others are answered.
 struct Echo;
 
-impl Site for Echo {
+impl BrowserSite for Echo {
     fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
         Box::pin(async move {
             tokio::task::yield_now().await;

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use admin::site::{Bytes, Site, SiteAnswer, SiteReply, SiteRequest};
+use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteReply, SiteRequest};
 
 use files::ConsoleFile;
 use kept::KeptDocuments;
@@ -86,7 +86,7 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
     }
 }
 
-impl<D: ConsoleDocuments> Site for ConsoleSite<D> {
+impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
     fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
         Box::pin(async move {
             if !self.is_meant(request.host.as_deref()) {

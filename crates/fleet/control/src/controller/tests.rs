@@ -13,7 +13,6 @@ mod replaced;
 mod resize;
 mod rollout;
 mod slots;
-mod summary;
 mod tuning;
 mod words;
 

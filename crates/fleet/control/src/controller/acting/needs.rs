@@ -1,4 +1,4 @@
-//! What needs a person: one entry for each thing that is not as it should be, the most urgent first, with the command that shows or mends it.
+//! Entries about what needs a person: one for each thing that is not as it should be, the most urgent first, with the command that shows or mends it.
 
 use std::collections::BTreeMap;
 
