@@ -428,6 +428,38 @@ fn a_cluster_is_a_control_plane_with_one_host() {
 }
 
 #[test]
+fn a_cluster_has_a_console_for_this_host() {
+    let folder = Folder::new();
+    let up = Up::start(&folder, &["--memory", "16", "--servers", "2", "--spares", "0"]);
+    let said = up.said();
+    let line = said.lines().find_map(|line| line.trim().strip_prefix("console")).expect("its address");
+    let address = line.trim().strip_prefix("http://").expect("an address").trim_end_matches('/').to_owned();
+    let ask = |path: &str, host: &str| {
+        let mut stream = TcpStream::connect(&address).expect("connect");
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").expect("send");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("a reply");
+        reply
+    };
+    let page = ask("/", &address);
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<script type=\"module\""), "{page}");
+    assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+    let has = |words: &str| clock::wait_for(|| ask("/v1/summary", "localhost").contains(words).then_some(()));
+    assert!(has("\"slot_states\":\"ss\"").is_some(), "{}", ask("/v1/summary", "localhost"));
+    for (path, host, status) in [
+        ("/v1/summary", "evil.example", "421"),
+        ("/v1/policy", "localhost", "404"),
+        ("/v1/figures?of=servers", "localhost", "400"),
+        ("/v1/why?key=a%20b", "localhost", "200"),
+    ] {
+        let reply = ask(path, host);
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {host}: {reply}");
+    }
+    assert_eq!(control(&up, &["freeze", "cluster/cache", "--why", "the big day"]).0, Some(0));
+    assert!(has("Nothing changes in cluster/cache: the big day.").is_some());
+}
+
+#[test]
 fn without_its_controller_a_cluster_says_so_and_serves() {
     let folder = Folder::new();
     let up = Up::start(&folder, &["--memory", "16"]);

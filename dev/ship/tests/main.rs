@@ -1,6 +1,7 @@
 //! Artefacts that were made, checked by the tools of those who receive them.
 
 mod chart;
+mod console;
 mod docker;
 mod foreign;
 mod image;

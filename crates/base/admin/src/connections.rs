@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::ready;
 use std::io;
 use std::net::TcpListener;
 use std::pin::pin;
@@ -17,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::Limits;
-use crate::pages::AdminPages;
+use crate::answers::Answers;
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -31,7 +30,7 @@ const LAST_REPLY: Duration = Duration::from_secs(5);
 /// Serves all sockets for ever.
 pub(crate) async fn serve(
     sockets: Vec<TcpListener>,
-    site: Arc<AdminPages>,
+    site: Arc<impl Answers>,
     limits: Limits,
 ) -> io::Result<()> {
     let open = Arc::new(Open::new(limits.connections));
@@ -50,7 +49,7 @@ pub(crate) async fn serve(
 
 async fn accept(
     socket: tokio::net::TcpListener,
-    site: Arc<AdminPages>,
+    site: Arc<impl Answers>,
     open: Arc<Open>,
     limits: Limits,
 ) -> Infallible {
@@ -65,8 +64,11 @@ async fn accept(
 }
 
 /// Answers the requests of one connection. What is wrong with it is its client's affair: hyper has answered or closed.
-async fn answer(stream: TcpStream, site: Arc<AdminPages>, limits: Limits) {
-    let answer = service_fn(|request| ready(Ok::<_, Infallible>(site.answer(&request))));
+async fn answer(stream: TcpStream, site: Arc<impl Answers>, limits: Limits) {
+    let answer = service_fn(|request| {
+        let answer = Arc::clone(&site).answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())

@@ -10,10 +10,13 @@
 //! Everything runs on the one thread that calls [`AdminListener::serve`], by hyper and tokio. A [`Source`] reads; there is no
 //! request that changes anything, and none with a body. Nothing here knows what is watched.
 //!
-//! [`api`] is the other kind, on a port of its own: requests that change something, from peers who prove who they are.
+//! [`api`] is the other kind, on a port of its own: requests that change something, from peers who prove who they are. [`site`] is the
+//! third: pages for people's browsers.
 
 pub mod api;
+pub mod site;
 
+mod answers;
 mod connections;
 mod pages;
 
@@ -115,10 +118,19 @@ impl AdminListener {
 
     /// Serves until the process ends: returns only if it cannot begin.
     pub fn serve(self, source: Arc<dyn Source>, limits: Limits) -> Result<(), Error> {
+        self.serve_all(pages::AdminPages::new(source, limits.page_age), limits)
+    }
+
+    /// Serves pages for browsers in the same way.
+    pub fn serve_site(self, site: Arc<dyn site::BrowserSite>, limits: Limits) -> Result<(), Error> {
+        self.serve_all(site::SiteAnswers(site), limits)
+    }
+
+    fn serve_all(self, answers: impl answers::Answers, limits: Limits) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Prepare)?;
-        let site = Arc::new(pages::AdminPages::new(source, limits.page_age));
-        runtime.block_on(connections::serve(self.sockets, site, limits)).map_err(Error::Prepare)
+        let serve = connections::serve(self.sockets, Arc::new(answers), limits);
+        runtime.block_on(serve).map_err(Error::Prepare)
     }
 }
 

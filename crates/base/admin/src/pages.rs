@@ -1,6 +1,7 @@
 //! The pages, and how they become replies.
 
 use std::collections::HashMap;
+use std::future::{Future, ready};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::Source;
+use crate::answers::Answers;
 
 /// Prometheus' text format. Scrapers that would prefer OpenMetrics take it, too; families keep the names that
 /// dashboards know, which OpenMetrics would not allow for all of them.
@@ -41,8 +43,8 @@ impl AdminPages {
         AdminPages { source, page_age, kept: Mutex::default() }
     }
 
-    /// The reply to a request. No page takes a body: the request is refused before one is read.
-    pub(crate) fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    /// No page takes a body: the request is refused before one is read.
+    fn reply_to(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !request.body().is_end_stream() {
             let refused = reply(StatusCode::PAYLOAD_TOO_LARGE, PLAIN, "no page takes a body\n");
             return with(refused, header::CONNECTION, "close");
@@ -96,6 +98,15 @@ impl AdminPages {
         let page = Bytes::from(build()?);
         kept.insert(name.to_owned(), (Instant::now(), page.clone()));
         Some(page)
+    }
+}
+
+impl Answers for AdminPages {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send {
+        ready(self.reply_to(&request))
     }
 }
 

@@ -28,6 +28,7 @@ use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, P
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::Failure;
+use crate::peers::console::{self, ConsoleAddress};
 use crate::peers::endpoint::{Endpoint, PagesAddress};
 use crate::peers::renewal::{self, CertificateUsers, Signer};
 use crate::peers::server_tls;
@@ -73,6 +74,9 @@ pub(super) struct ServeArguments {
     /// Address of metrics and readiness over HTTP, as HOST:PORT; off without it
     #[arg(long, value_name = "HOST:PORT")]
     metrics_listen: Option<PagesAddress>,
+    /// Address of the console, a page for a browser of this host, as HOST:PORT; off without it
+    #[arg(long, value_name = "HOST:PORT")]
+    console: Option<ConsoleAddress>,
     /// All controllers of the fleet, as HOST:PORT; this one may be among them
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',')]
     controllers: Vec<ControlPlace>,
@@ -138,6 +142,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     raise_open_files()?;
     let (listener, listener_tls) = listener(job)?;
     let endpoint = job.metrics_listen.as_ref().map(PagesAddress::bind).transpose()?;
+    let console_listener = job.console.as_ref().map(console::bind).transpose()?;
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
     let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "control", line));
@@ -190,7 +195,11 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     let begun = thread.name("controller".to_owned()).spawn(decide).map(drop);
     begun.map_err(|error| Failure::system("start a thread", error))?;
     start_watch(decisions, &service).map_err(|error| Failure::system("start a thread", error))?;
-    let shown = endpoint.as_ref().map_or(String::new(), Endpoint::shown);
+    let mut shown = endpoint.as_ref().map_or(String::new(), Endpoint::shown);
+    if let Some(listener) = console_listener {
+        shown += &format!(", console at {}", console::shown(&listener));
+        console::serve(listener, Arc::clone(&service))?;
+    }
     if let Some(endpoint) = endpoint {
         let pages = ControllerPages::new(figures, Arc::clone(&service));
         endpoint.serve_beside(pages, "control", "the controller goes on without them")?;

@@ -46,6 +46,8 @@ pub(super) struct Cluster {
     servers: Vec<SocketAddr>,
     /// Where the router, then each server, serves its metrics.
     metrics: Vec<SocketAddr>,
+    /// Where the console is.
+    console: SocketAddr,
     /// How many of them have a slot.
     slots: usize,
     memory_mb: u32,
@@ -64,12 +66,14 @@ impl Cluster {
         let servers =
             (0..arguments.servers + arguments.spares).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
         let metrics = (0..=servers.len()).map(|_| ports.take()).collect::<Result<Vec<_>, _>>()?;
+        let console = ports.take()?;
         let encryption = arguments.tls.then(|| Encryption::new(place)).transpose()?;
         let memory_mb = arguments.memory;
         Ok(Cluster {
             router,
             servers,
             metrics,
+            console,
             slots,
             memory_mb,
             encryption,
@@ -122,6 +126,7 @@ impl Cluster {
             router_metrics: self.metrics[0],
             lines: Arc::clone(lines),
             tls: self.encryption.as_ref().map(|encryption| Arc::clone(&encryption.client)),
+            console: self.console,
         };
         if !plane::start(settings, is_asked_to_end)? {
             return Ok(false);
@@ -275,6 +280,7 @@ impl Cluster {
                 self.metrics[servers.len()].port()
             ),
         );
+        line("console", format!("http://{}/", self.console));
         line("output", format!("{}/*.log", place.folder().display()));
         if let Some(encryption) = &self.encryption {
             line("TLS", format!("trust {}", encryption.authority.display()));
@@ -312,7 +318,7 @@ impl Cluster {
             after.as_secs_f64(),
             plane::socket(place).display(),
             self.port_flag(),
-            self.metrics.last().map_or(port, SocketAddr::port).saturating_add(1),
+            self.console.port().saturating_add(1),
             plane::configuration(place).display(),
         )
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use admin::AdminListener;
 use admin::api::{ApiLimits, ApiListener};
 use control::register::{DirectoryRegister, Revision};
 use control::{
@@ -25,6 +26,7 @@ use tls::{ClientSettings, ClientTls};
 use super::held_lines::HeldLines;
 use super::place::Place;
 use crate::failure::Failure;
+use crate::peers::console;
 
 /// Where the controller listens, in the cluster's folder.
 const SOCKET: &str = "control.sock";
@@ -73,6 +75,8 @@ pub(super) struct PlaneSettings<'p> {
     pub(super) lines: Arc<HeldLines>,
     /// Of a client of the servers, if they speak TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
+    /// Where the console is.
+    pub(super) console: SocketAddr,
 }
 
 fn fleet_name() -> control::identity::FleetName {
@@ -135,6 +139,9 @@ pub(super) fn start(
     let run = move || run_controller(controller, &messages, &probes, has_tls, clock, None);
     begun(thread("controller").spawn(run).map(drop))?;
     begun(start_watch(decisions, &service))?;
+    let console_host = settings.console.ip().to_string();
+    let pages = AdminListener::bind(Some(&console_host), settings.console.port()).map_err(Failure::other)?;
+    console::serve(pages, Arc::clone(&service))?;
     begun(thread("api").spawn(move || listener.serve(service, ApiLimits::default())).map(drop))?;
     agent(&settings)?;
     publish(&settings, client_tls, is_asked_to_end)

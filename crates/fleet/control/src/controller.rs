@@ -255,6 +255,7 @@ impl Controller {
                 self.read_for_people();
                 self.status()
             }
+            ControlQuestion::Summary => self.summary(),
             ControlQuestion::Figures(question) => self.figures_document(&question),
             ControlQuestion::Shadows(question) => self.shadows_document(&question),
             ControlQuestion::Policy => self.policy(),

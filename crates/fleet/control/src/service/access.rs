@@ -94,7 +94,7 @@ impl Requester {
 pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
     use ControlVerb as V;
     match path {
-        "/v1/status" | "/v1/figures" | "/v1/shadows" => &[V::Status],
+        "/v1/status" | "/v1/summary" | "/v1/figures" | "/v1/shadows" => &[V::Status],
         "/v1/history" | "/v1/diff" => &[V::History],
         "/v1/why" => &[V::Why],
         "/v1/policy" => &[V::PolicyRead],
@@ -120,9 +120,10 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
 /// The verb of a question.
 pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
     match question {
-        ControlQuestion::Status | ControlQuestion::Figures(_) | ControlQuestion::Shadows(_) => {
-            ControlVerb::Status
-        }
+        ControlQuestion::Status
+        | ControlQuestion::Summary
+        | ControlQuestion::Figures(_)
+        | ControlQuestion::Shadows(_) => ControlVerb::Status,
         ControlQuestion::History | ControlQuestion::Diff { .. } => ControlVerb::History,
         ControlQuestion::Why { .. } => ControlVerb::Why,
         ControlQuestion::Policy => ControlVerb::PolicyRead,

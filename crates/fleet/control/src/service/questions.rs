@@ -1,8 +1,9 @@
 //! Questions to a controller: from HTTP's words to ours, checked once.
 //!
 //! ```text
-//! GET  /v1/figures[?member=ID | ?host=ID | ?cluster=NAME][&since=UNIX]
+//! GET  /v1/figures[?member=ID | ?host=ID | ?cluster=NAME | ?of=routers][&since=UNIX]
 //! GET  /v1/shadows[?cluster=NAME][&within=SECONDS][&gate=GATE]      what routers have found about shadows
+//! GET  /v1/summary                                                sums of clusters, and what needs a person
 //! GET  /v1/status  /v1/history  /v1/diff?from=N[&to=N]  /v1/why?key=K[&view=V]
 //! POST /v1/plan    {policy | requests | rollback | adopt | drain | scale | …}  what would change, and the plan's name
 //! POST /v1/apply   the same with {plan, why}                        done if it is still that plan
@@ -71,6 +72,8 @@ const KEY_LEN_MAX: usize = 250;
 pub enum ControlQuestion {
     /// The state of the fleet.
     Status,
+    /// Sums of clusters, and what needs a person.
+    Summary,
     /// Figures of members, and service levels.
     Figures(FiguresQuestion),
     /// What routers have found about shadows.
@@ -191,6 +194,8 @@ pub struct FiguresQuestion {
     pub host: Option<HostId>,
     /// Servers with a slot of a cluster.
     pub cluster: Option<ClusterName>,
+    /// All routers, and no server.
+    pub is_of_routers: bool,
     /// All points since then, in seconds since 1970; without it, the last one of each.
     pub since_unix: Option<i64>,
 }
@@ -443,6 +448,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
     let query = Query::of(request.query.as_deref())?;
     let question = match (request.method, &*request.path) {
         (Get, "/v1/status") => ControlQuestion::Status,
+        (Get, "/v1/summary") => ControlQuestion::Summary,
         (Get, "/v1/figures") => ControlQuestion::Figures(figures(&query)?),
         (Get, "/v1/shadows") => ControlQuestion::Shadows(shadows::shadows(&query)?),
         (Get, "/v1/policy") => ControlQuestion::Policy,
@@ -545,16 +551,23 @@ fn figures(query: &Query) -> Result<FiguresQuestion, QuestionFault> {
         let expected = || bad(format!("since: expected seconds since 1970, found {text:?}"));
         text.parse::<i64>().ok().filter(|since| *since >= 0).ok_or_else(expected)
     });
+    let is_of_routers = match query.text("of")?.as_deref() {
+        None => false,
+        Some("routers") => true,
+        Some(found) => return Err(bad(format!("of: expected routers, found {found:?}"))),
+    };
     let question = FiguresQuestion {
+        is_of_routers,
         member: name(query.text("member")?)?,
         host: name(query.text("host")?)?,
         cluster: name(query.text("cluster")?)?,
         since_unix: since.transpose()?,
     };
-    let scopes = [question.member.is_some(), question.host.is_some(), question.cluster.is_some()];
+    let scopes =
+        [question.member.is_some(), question.host.is_some(), question.cluster.is_some(), is_of_routers];
     match scopes.into_iter().filter(|is_given| *is_given).count() {
         0 | 1 => Ok(question),
-        _ => Err(bad("expected one of member, host and cluster, found several")),
+        _ => Err(bad("expected one of member, host, cluster and of, found several")),
     }
 }
 
@@ -722,7 +735,7 @@ impl Query {
     /// A word that is misspelt would be a question that was not answered.
     fn all_known(&self, question: &ControlQuestion) -> Result<(), QuestionFault> {
         let known: &[&str] = match question {
-            ControlQuestion::Figures(_) => &["member", "host", "cluster", "since"],
+            ControlQuestion::Figures(_) => &["member", "host", "cluster", "of", "since"],
             ControlQuestion::Shadows(_) => &["cluster", "within", "gate"],
             ControlQuestion::Diff { .. } => &["from", "to"],
             ControlQuestion::Why { .. } => &["key", "view"],

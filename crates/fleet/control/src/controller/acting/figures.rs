@@ -17,7 +17,7 @@ use crate::service::turn::{RouterReport, TextReport};
 
 /// How a router is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum RouterCode {
+pub(super) enum RouterCode {
     /// It has the generation in force.
     Current,
     /// It has an older one: its turn in the rollout has not come, or it has not loaded it yet.
@@ -29,10 +29,10 @@ enum RouterCode {
 }
 
 impl RouterCode {
-    const ALL: [RouterCode; 4] =
+    pub(super) const ALL: [RouterCode; 4] =
         [RouterCode::Current, RouterCode::Behind, RouterCode::Refusing, RouterCode::Silent];
 
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             RouterCode::Current => "current",
             RouterCode::Behind => "behind",
@@ -41,7 +41,11 @@ impl RouterCode {
         }
     }
 
-    fn of(record: &AgentRecord, router: &RouterReport, target: Option<GenerationNumber>) -> RouterCode {
+    pub(super) fn of(
+        record: &AgentRecord,
+        router: &RouterReport,
+        target: Option<GenerationNumber>,
+    ) -> RouterCode {
         match router.text {
             _ if record.is_silent() => RouterCode::Silent,
             TextReport::Refused { .. } | TextReport::Crashed { .. } | TextReport::Foreign => {
@@ -97,13 +101,8 @@ pub(crate) struct ControllerFigures {
 }
 
 impl Controller {
-    /// Its figures at this moment. It looks at every member once.
-    pub(crate) fn figures(&self) -> ControllerFigures {
-        let view = self.register.view();
-        let mut members: BTreeMap<_, _> = MemberCode::ALL.map(|code| (code.word(), 0)).into();
-        for code in self.facts().codes().into_values() {
-            *members.entry(code.word()).or_default() += 1;
-        }
+    /// How many routers there are of each state; all states are there.
+    pub(super) fn router_codes(&self) -> BTreeMap<&'static str, u64> {
         let mut routers: BTreeMap<_, _> = RouterCode::ALL.map(|code| (code.word(), 0)).into();
         let target = self.register.target();
         for (_, record) in self.agents.iter() {
@@ -111,6 +110,18 @@ impl Controller {
                 *routers.entry(RouterCode::of(record, router, target).word()).or_default() += 1;
             }
         }
+        routers
+    }
+
+    /// Its figures at this moment. It looks at every member once.
+    pub(crate) fn figures(&self) -> ControllerFigures {
+        let view = self.register.view();
+        let mut members: BTreeMap<_, _> = MemberCode::ALL.map(|code| (code.word(), 0)).into();
+        for code in self.facts().codes().into_values() {
+            *members.entry(code.word()).or_default() += 1;
+        }
+        let routers = self.router_codes();
+        let target = self.register.target();
         let mut changes: BTreeMap<_, _> = ChangeState::WORDS.map(|word| (word, 0)).into();
         let mut change_hosts: BTreeMap<_, _> = ChangeCounts::WORDS.map(|word| (word, 0)).into();
         for (_, open) in self.tuning.changes.iter() {

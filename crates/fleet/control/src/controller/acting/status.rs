@@ -101,7 +101,7 @@ impl Controller {
     }
 
     /// The rollout of the generation in force, in fields.
-    fn rollout_fields(&self) -> Value {
+    pub(super) fn rollout_fields(&self) -> Value {
         let Some(state) = self.rollout.state() else { return Value::Null };
         let target = self.register.target();
         let routers = || self.agents.routers();

@@ -127,7 +127,7 @@ pub(crate) fn figures(source: &FiguresSource<'_>, question: &FiguresQuestion) ->
 
 impl FiguresQuestion {
     fn is_about_all(&self) -> bool {
-        self.member.is_none() && self.host.is_none() && self.cluster.is_none()
+        self.member.is_none() && self.host.is_none() && self.cluster.is_none() && !self.is_of_routers
     }
 
     fn names_router(&self, host: &HostId, router: &RouterReport) -> bool {
@@ -143,7 +143,8 @@ impl<'c> FiguresSource<'c> {
         let is_of = |asked: &fleet::ClusterName| {
             self.view.slot_of(&member.id).is_some_and(|(cluster, _)| cluster.name == *asked)
         };
-        question.member.as_ref().is_none_or(|asked| *asked == member.id)
+        !question.is_of_routers
+            && question.member.as_ref().is_none_or(|asked| *asked == member.id)
             && question.host.as_ref().is_none_or(|asked| *asked == member.host)
             && question.cluster.as_ref().is_none_or(is_of)
     }

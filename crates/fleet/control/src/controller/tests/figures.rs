@@ -139,7 +139,7 @@ fn a_question_that_cannot_be_answered_says_why() {
     assert_eq!(error(&mut stage, "cluster=wab"), "there is no cluster wab");
     assert_eq!(error(&mut stage, "member=m9"), "there is no server or router m9");
     for (query, expected) in [
-        ("member=m1&host=h1", "expected one of member, host and cluster, found several"),
+        ("member=m1&host=h1", "expected one of member, host, cluster and of, found several"),
         ("since=yesterday", "since: expected seconds since 1970, found \"yesterday\""),
         ("since=-1", "since: expected seconds since 1970, found \"-1\""),
         ("router=r1", "expected member or host or cluster or since, found \"router\""),

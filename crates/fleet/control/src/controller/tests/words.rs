@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod summary;
+
 #[test]
 fn a_plan_names_the_lane_in_which_its_generation_goes_out() {
     let mut stage = Stage::known(12);

@@ -1,0 +1,60 @@
+// Routers: which configuration each one runs, and its figures.
+
+import { spark } from "../charts.js";
+import { h, name } from "../dom.js";
+import { table } from "../table.js";
+import { availability, counted, micros, percent, short } from "../words.js";
+import { age, last, series } from "./servers.js";
+
+export const title = () => "Routers";
+export const reads = () => ({ figures: "/v1/figures?of=routers" });
+
+/**
+ * @param {Record<string, any>} documents
+ * @param {string} _
+ * @param {() => void} redraw
+ */
+export function draw({ figures }, _, redraw) {
+  const rows = figures.routers;
+  const usual = configurations(rows);
+  /** @type {import("../table.js").Column<any>[]} */
+  const columns = [
+    { head: "Router", isText: true, by: (row) => row.id, cell: (row) => name(row.id) },
+    { head: "Host", isText: true, by: (row) => row.host, cell: (row) => h("a", { href: "#/host/" + encodeURIComponent(row.host) }, name(row.host)) },
+    { head: "View", isText: true, by: (row) => row.view, cell: (row) => name(row.view) },
+    { head: "Configuration", isText: true, by: (row) => row.loaded ?? "", cell: (row) => configuration(row, usual) },
+    { head: "Age", by: (row) => last(row).age_s, cell: (row) => age(last(row).age_s) },
+    { head: "Requests/s", by: (row) => last(row).requests_per_s, cell: (row) => [spark(series(row, "requests_per_s"), short), " ", short(last(row).requests_per_s)] },
+    { head: "Answered well", by: (row) => last(row).availability, cell: (row) => availability(last(row).availability) },
+    { head: "Hits", by: (row) => last(row).hit_ratio, cell: (row) => percent(last(row).hit_ratio) },
+    { head: "p99 reply", title: "99 % of the replies of servers took less", by: (row) => last(row).reply_p99_us, cell: (row) => micros(last(row).reply_p99_us) },
+    { head: "Not asked", title: "Servers that it does not ask because they do not answer (TKO)", by: (row) => last(row).unavailable_servers, cell: (row) => short(last(row).unavailable_servers) },
+    { head: "Failovers/s", by: (row) => last(row).failovers_per_s, cell: (row) => short(last(row).failovers_per_s) },
+    { head: "CPUs", by: (row) => last(row).cpus, cell: (row) => short(last(row).cpus) },
+    { head: "Clients", by: (row) => last(row).clients, cell: (row) => short(last(row).clients) },
+  ];
+  const others = rows.filter((/** @type {any} */ row) => row.loaded && row.loaded !== usual.get(row.view));
+  const said = others.length
+    ? h("p", { class: "bad" }, `${counted(others.length, "router")} ${others.length === 1 ? "runs" : "run"} another configuration than most of the same view: `, others.slice(0, 10).map((/** @type {any} */ row, /** @type {number} */ at) => [at ? ", " : "", name(row.id)]))
+    : h("p", { class: "quiet" }, "All routers of a view run the same configuration.");
+  return [h("h1", {}, "Routers"), rows.length ? [said, table("routers", "Routers", columns, rows, redraw)] : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s.")];
+}
+
+/** The configuration that most routers of each view run. @param {any[]} rows @returns {Map<string, string>} */
+function configurations(rows) {
+  /** @type {Map<string, Map<string, number>>} */
+  const counts = new Map();
+  for (const { view, loaded } of rows) {
+    if (!loaded) continue;
+    const of = counts.get(view) ?? new Map();
+    counts.set(view, of.set(loaded, (of.get(loaded) ?? 0) + 1));
+  }
+  return new Map([...counts].map(([view, of]) => [view, [...of].sort((one, other) => other[1] - one[1])[0][0]]));
+}
+
+/** @param {any} row @param {Map<string, string>} usual */
+function configuration(row, usual) {
+  if (!row.loaded) return h("span", { class: "quiet" }, "–");
+  const text = row.loaded.slice(0, 8);
+  return row.loaded === usual.get(row.view) ? h("code", {}, text) : h("strong", { class: "bad" }, h("code", {}, text), " another !");
+}

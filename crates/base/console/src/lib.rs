@@ -1,0 +1,137 @@
+//! The console: pages for an operator's browser, which read documents in JSON and draw them. It reads only.
+//!
+//! ```text
+//! browser ─► Host known? ─┬─► a file of `files/`, which is in the binary
+//!                         └─► ConsoleDocuments::document, kept for a second, so that many tabs cost one
+//! ```
+//!
+//! Every answer has the headers that keep a page from loading, running or being framed by anything else. Nothing here knows what is
+//! shown: the crate has files, headers and a memory of documents. No clock is read but for the age of a document.
+
+mod files;
+mod kept;
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteReply, SiteRequest};
+
+use files::ConsoleFile;
+use kept::KeptDocuments;
+
+/// A document, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// HTTP's status code.
+    pub status: u16,
+    /// JSON.
+    pub json: String,
+}
+
+/// A document that may take a while.
+pub type DocumentAnswer = Pin<Box<dyn Future<Output = Document> + Send>>;
+
+/// Where documents come from. Called on the thread that serves, so it must not block.
+pub trait ConsoleDocuments: Send + Sync + 'static {
+    /// The document at a path such as `/v1/summary`, with what follows the `?`; none if the console has no such path.
+    fn document(&self, path: &str, query: Option<&str>) -> Option<DocumentAnswer>;
+}
+
+/// The site.
+pub struct ConsoleSite<D> {
+    documents: D,
+    kept: KeptDocuments,
+    /// The name by which browsers may know this program, besides addresses.
+    name: Option<String>,
+}
+
+/// What a browser may do with a page: run our own files, ask this program, and nothing else.
+const HEADERS: [(&str, &str); 8] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=(), usb=()"),
+    ("cache-control", "no-store"),
+];
+
+const JSON: &str = "application/json";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+impl<D: ConsoleDocuments> ConsoleSite<D> {
+    /// Of these documents, for browsers that know this program by an address, as `localhost`, or by this name.
+    pub fn new(documents: D, name: Option<String>) -> ConsoleSite<D> {
+        ConsoleSite { documents, kept: KeptDocuments::default(), name }
+    }
+
+    /// Whether a browser means this program. A page of somebody else's may have a name that leads here (DNS rebinding); it has no address
+    /// of ours, since a browser takes the name for the origin.
+    fn is_meant(&self, host: Option<&str>) -> bool {
+        let Some(host) = host else { return false };
+        let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+        };
+        bare.parse::<IpAddr>().is_ok()
+            || bare.eq_ignore_ascii_case("localhost")
+            || self.name.as_ref().is_some_and(|name| bare.eq_ignore_ascii_case(name))
+    }
+}
+
+impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
+    fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
+        Box::pin(async move {
+            if !self.is_meant(request.host.as_deref()) {
+                let found = request.host.as_deref().unwrap_or("none");
+                let text = format!(
+                    "expected an address of this host, localhost or the name that the console was started with; found {found:?}\n"
+                );
+                return reply(421, PLAIN, text.into());
+            }
+            if let Some(file) = ConsoleFile::at(&request.path) {
+                return tagged(file.content_type, Bytes::from_static(file.bytes), &file.tag(), &request);
+            }
+            let name = match &request.query {
+                Some(query) => format!("{}?{query}", request.path),
+                None => request.path.clone(),
+            };
+            if let Some(kept) = self.kept.get(&name) {
+                return tagged(JSON, kept.json, &kept.tag, &request);
+            }
+            let Some(answer) = self.documents.document(&request.path, request.query.as_deref()) else {
+                return reply(404, PLAIN, "there is no such page; the console is at /\n".into());
+            };
+            let Document { status, json } = answer.await;
+            if status != 200 {
+                return reply(status, JSON, json.into());
+            }
+            let kept = self.kept.keep(name, json);
+            tagged(JSON, kept.json, &kept.tag, &request)
+        })
+    }
+}
+
+/// An answer with a tag, or none of its bytes if the browser has them.
+fn tagged(content_type: &'static str, body: Bytes, tag: &str, request: &SiteRequest) -> SiteReply {
+    let is_known = request.has.as_deref() == Some(tag);
+    let (status, body) = if is_known { (304, Bytes::new()) } else { (200, body) };
+    let mut reply = reply(status, content_type, body);
+    reply.headers.push(("etag", tag.to_owned()));
+    reply
+}
+
+fn reply(status: u16, content_type: &'static str, body: Bytes) -> SiteReply {
+    let headers = HEADERS.map(|(name, value)| (name, value.to_owned())).to_vec();
+    SiteReply { status, content_type, body, headers }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+/// Documents that say how often they were asked for.
+#[derive(Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl ConsoleDocuments for Counted {
+    fn document(&self, path: &str, query: Option<&str>) -> Option<DocumentAnswer> {
+        let count = self.0.fetch_add(1, Relaxed) + 1;
+        let (status, json) = match path {
+            "/v1/summary" => (200, format!("{{\"count\":{count}}}")),
+            "/v1/figures" => (200, format!("{{\"query\":{query:?}}}")),
+            "/v1/away" => (503, "{\"error\":\"later\"}".to_owned()),
+            _ => return None,
+        };
+        Some(Box::pin(std::future::ready(Document { status, json })))
+    }
+}
+
+fn site(name: Option<&str>) -> Arc<ConsoleSite<Counted>> {
+    Arc::new(ConsoleSite::new(Counted::default(), name.map(str::to_owned)))
+}
+
+/// Nothing of these answers has to be waited for.
+fn answer(site: &Arc<ConsoleSite<Counted>>, request: SiteRequest) -> SiteReply {
+    let mut answer = Arc::clone(site).answer(request);
+    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(reply) => reply,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+fn request(path: &str) -> SiteRequest {
+    let (path, query) =
+        path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query.to_owned())));
+    SiteRequest { path: path.to_owned(), query, host: Some("127.0.0.1:7580".to_owned()), has: None }
+}
+
+fn header<'r>(reply: &'r SiteReply, name: &str) -> Option<&'r str> {
+    reply.headers.iter().find(|(one, _)| *one == name).map(|(_, value)| &**value)
+}
+
+#[test]
+fn a_page_of_another_name_gets_nothing() {
+    let site = site(Some("Console.example"));
+    let status = |host: Option<&str>| {
+        answer(&site, SiteRequest { host: host.map(str::to_owned), ..request("/v1/summary") }).status
+    };
+    for meant in [
+        "127.0.0.1:7580",
+        "127.0.0.1",
+        "10.1.2.3:1",
+        "[::1]:7580",
+        "[fd00::1]",
+        "localhost:7580",
+        "LOCALHOST",
+        "console.example:443",
+    ] {
+        assert_eq!(status(Some(meant)), 200, "{meant}");
+    }
+    for other in [
+        "",
+        "evil.example",
+        "evil.example:7580",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "[evil]:1",
+        "1.2.3",
+        "consolexexample",
+    ] {
+        assert_eq!(status(Some(other)), 421, "{other}");
+    }
+    assert_eq!(status(None), 421);
+}
+
+#[test]
+fn every_answer_forbids_what_the_pages_do_not_need() {
+    let site = site(None);
+    let other = SiteRequest { host: None, ..request("/") };
+    let requests =
+        ["/", "/console.js", "/pages/fleet.js", "/v1/summary", "/v1/away", "/nothing", "/../Cargo.toml"]
+            .map(request);
+    for asked in requests.into_iter().chain([other]) {
+        let reply = answer(&site, asked.clone());
+        let policy = header(&reply, "content-security-policy").expect("a policy");
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(policy.contains(part), "{asked:?}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(header(&reply, "x-content-type-options"), Some("nosniff"));
+        assert_eq!(header(&reply, "cache-control"), Some("no-store"));
+    }
+}
+
+#[test]
+fn what_a_browser_has_is_not_sent_again() {
+    let site = site(None);
+    for path in ["/", "/console.css", "/v1/figures?cluster=web"] {
+        let first = answer(&site, request(path));
+        let tag = header(&first, "etag").expect("a tag").to_owned();
+        let again = answer(&site, SiteRequest { has: Some(tag), ..request(path) });
+        assert_eq!((first.status, again.status, again.body.len()), (200, 304, 0), "{path}");
+        let changed = answer(&site, SiteRequest { has: Some("\"another\"".to_owned()), ..request(path) });
+        assert_eq!((changed.status, changed.body), (200, first.body), "{path}");
+    }
+}
+
+#[test]
+fn many_tabs_cost_a_document_once_and_queries_are_told_apart() {
+    let site = site(None);
+    for _ in 0..1000 {
+        answer(&site, request("/v1/summary"));
+    }
+    let built = site.documents.0.load(Relaxed);
+    // Once for each second that this took.
+    assert!(built <= 100, "{built}");
+    let body = |path: &str| String::from_utf8(answer(&site, request(path)).body.to_vec()).expect("text");
+    assert!(body("/v1/figures?host=a").contains("host=a"));
+    assert!(body("/v1/figures?host=b").contains("host=b"));
+}
+
+#[test]
+fn a_refusal_is_passed_on_and_not_kept() {
+    let site = site(None);
+    for expected in 1..=3 {
+        let reply = answer(&site, request("/v1/away"));
+        assert_eq!((reply.status, &*reply.body), (503, &b"{\"error\":\"later\"}"[..]));
+        assert_eq!(site.documents.0.load(Relaxed), expected);
+    }
+    assert_eq!(answer(&site, request("/v1/apply")).status, 404);
+}

@@ -1,0 +1,227 @@
+//! Entries about what needs a person: one for each thing that is not as it should be, the most urgent first, with the command that shows or mends it.
+
+use std::collections::BTreeMap;
+
+use fleet::MemberId;
+use fleet::rollout::RolloutState;
+use fleet::waves::ChangeState;
+use serde::Serialize;
+use stdx::words::counted;
+
+use super::figures::RouterCode;
+use crate::controller::Controller;
+use crate::controller::answers::signing::certificate_words;
+use crate::controller::observing::member_facts::{MemberCode, MemberState};
+
+/// Names in an entry about several routers or hosts.
+const NAMES_MAX: usize = 5;
+
+/// How urgent it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Urgency {
+    /// Requests are lost, or nothing can be decided.
+    Now,
+    /// It goes wrong unless somebody does something, or is decided soon without a person.
+    Soon,
+    /// It stays so until a person ends it.
+    Note,
+}
+
+/// What an entry is about, so that a page can show it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "kind", content = "id", rename_all = "snake_case")]
+pub(super) enum NeedAbout {
+    /// The controllers and their register.
+    Control,
+    /// The roll-out of the generation in force.
+    Rollout,
+    /// A server.
+    Member(String),
+    /// Routers.
+    Routers,
+    /// Agents of hosts.
+    Agents,
+    /// A change of hosts, by its number.
+    Change(u64),
+    /// A scope in which nothing changes.
+    Frozen(String),
+}
+
+/// An entry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Need {
+    pub(super) urgency: Urgency,
+    pub(super) about: NeedAbout,
+    /// What is not as it should be, as a sentence.
+    pub(super) text: String,
+    /// What to type, to see more or to mend it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) command: Option<String>,
+}
+
+impl Need {
+    fn new(urgency: Urgency, about: NeedAbout, text: String, command: Option<String>) -> Need {
+        Need { urgency, about, text, command }
+    }
+}
+
+/// All that needs a person now.
+pub(super) fn needs(controller: &Controller, codes: &BTreeMap<MemberId, MemberCode>) -> Vec<Need> {
+    let mut needs = of_control(controller);
+    needs.extend(codes.iter().filter_map(|(id, code)| of_member(controller, id, *code)));
+    needs.extend(of_routers(controller));
+    needs.extend(of_hosts(controller));
+    needs.sort();
+    needs
+}
+
+fn of_control(controller: &Controller) -> Vec<Need> {
+    let (view, mut needs) = (controller.register.view(), Vec::new());
+    let mut say = |urgency, about, text: String, command: Option<&str>| {
+        needs.push(Need::new(urgency, about, text, command.map(str::to_owned)));
+    };
+    if let Some(why) = controller.register.away() {
+        let text = format!("The register does not answer, so nothing new is decided: {why}.");
+        say(Urgency::Now, NeedAbout::Control, text, None);
+    }
+    if view.current().is_none() {
+        let text = "There is no generation yet, so routers have nothing to read.".to_owned();
+        let command = "evenkeel control plan --policy FILE --apply --why 'the first generation'";
+        say(Urgency::Soon, NeedAbout::Control, text, Some(command));
+    }
+    let end_s = controller.signing.certificate_end_s();
+    if let Some(words) = end_s.and_then(|end_s| certificate_words(end_s, controller.unix_s)) {
+        say(Urgency::Soon, NeedAbout::Control, sentence(&words), None);
+    }
+    match controller.rollout.state() {
+        Some(RolloutState::Halted(evidence)) => {
+            let text = format!("The rollout is halted: {evidence}.");
+            say(Urgency::Soon, NeedAbout::Rollout, text, Some("evenkeel control rollout resume --why …"));
+        }
+        Some(RolloutState::RollingBack { to }) => {
+            let text = format!("The rollout has failed, and routers go back, by generation {to}.");
+            say(Urgency::Note, NeedAbout::Rollout, text, Some("evenkeel control status"));
+        }
+        _ => {}
+    }
+    for (scope, why) in view.frozen() {
+        let text = format!("Nothing changes in {scope}: {why}.");
+        let command = format!("evenkeel control thaw {scope} --why …");
+        say(Urgency::Note, NeedAbout::Frozen(scope.clone()), text, Some(&command));
+    }
+    needs
+}
+
+fn of_member(controller: &Controller, id: &MemberId, code: MemberCode) -> Option<Need> {
+    let (facts, about) = (controller.facts(), NeedAbout::Member(id.to_string()));
+    let place = || match facts.state(id) {
+        MemberState::InSlot { cluster, slot } => format!("slot {slot} of {cluster}"),
+        MemberState::Spare | MemberState::Stale => "no slot".to_owned(),
+    };
+    let (urgency, text, command) = match code {
+        MemberCode::Lost => {
+            let text = format!("Server {id} is lost, and its slot ({}) has no other one yet.", place());
+            (Urgency::Now, text, format!("evenkeel control replace {id}"))
+        }
+        MemberCode::Suspect => {
+            let text = format!(
+                "Server {id} ({}) may be lost: its probe, its agent or its process is missing.",
+                place()
+            );
+            (Urgency::Soon, text, "evenkeel control status".to_owned())
+        }
+        MemberCode::Held => {
+            let text = format!("Server {id} takes no slot: it or its host is in quarantine.");
+            (Urgency::Note, text, "evenkeel control status".to_owned())
+        }
+        MemberCode::Serving
+        | MemberCode::Draining
+        | MemberCode::Unknown
+        | MemberCode::Spare
+        | MemberCode::Unfit
+        | MemberCode::Emptying => return None,
+    };
+    Some(Need::new(urgency, about, text, Some(command)))
+}
+
+fn of_routers(controller: &Controller) -> Vec<Need> {
+    let target = controller.register.target();
+    let is_over = matches!(controller.rollout.state(), Some(RolloutState::Done) | None);
+    let mut names: BTreeMap<RouterCode, Vec<String>> = BTreeMap::new();
+    for (_, record) in controller.agents.iter() {
+        for router in &record.report().routers {
+            names.entry(RouterCode::of(record, router, target)).or_default().push(router.router.to_string());
+        }
+    }
+    let need = |(code, names): (RouterCode, Vec<String>)| {
+        let one = names.len() == 1;
+        let who = format!("{} ({})", counted(names.len(), "router"), listed(&names));
+        let (urgency, text) = match code {
+            RouterCode::Refusing if one => {
+                (Urgency::Soon, format!("{who} has refused the routes in force or cannot load them."))
+            }
+            RouterCode::Refusing => {
+                (Urgency::Soon, format!("{who} have refused the routes in force or cannot load them."))
+            }
+            RouterCode::Behind if is_over && one => {
+                (Urgency::Soon, format!("{who} runs an older configuration, and the rollout is over."))
+            }
+            RouterCode::Behind if is_over => {
+                (Urgency::Soon, format!("{who} run an older configuration, and the rollout is over."))
+            }
+            RouterCode::Silent => (Urgency::Note, format!("Of {who}, the agent is not heard.")),
+            RouterCode::Current | RouterCode::Behind => return None,
+        };
+        Some(Need::new(urgency, NeedAbout::Routers, text, Some("evenkeel control status".to_owned())))
+    };
+    names.into_iter().filter_map(need).collect()
+}
+
+fn of_hosts(controller: &Controller) -> Vec<Need> {
+    let silent = controller.agents.iter().filter(|(_, record)| record.is_silent());
+    let silent: Vec<String> = silent.map(|(host, _)| host.to_string()).collect();
+    let mut needs = Vec::new();
+    if !silent.is_empty() {
+        let text = format!("{} ({}) not heard any more.", counted(silent.len(), "agent"), listed(&silent));
+        needs.push(Need::new(
+            Urgency::Note,
+            NeedAbout::Agents,
+            text,
+            Some("evenkeel control status".to_owned()),
+        ));
+    }
+    for (number, open) in controller.tuning.changes.iter() {
+        let change = open.change();
+        let (number, what) = (number.0, &change.plan().what);
+        let (urgency, text, command) = match change.state() {
+            ChangeState::Halted(cause) => {
+                let text = format!("Change {number} ({what}) is halted: {cause}.");
+                (Urgency::Soon, text, format!("evenkeel control tune status {number}"))
+            }
+            ChangeState::Undoing { cause, left } => {
+                let text =
+                    format!("Change {number} ({what}) goes back, {} left: {cause}.", counted(left, "host"));
+                (Urgency::Note, text, format!("evenkeel control tune status {number}"))
+            }
+            ChangeState::Going { .. } | ChangeState::Done | ChangeState::Undone(_) => continue,
+        };
+        needs.push(Need::new(urgency, NeedAbout::Change(number), text, Some(command)));
+    }
+    needs
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMES_MAX)].join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// A clause as a sentence.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
