@@ -13,6 +13,7 @@ mod resolver;
 mod shadow_file;
 mod stats_files;
 mod takeover;
+mod threads;
 mod tls;
 mod unresolved;
 mod unused_memory;
@@ -56,10 +57,9 @@ use resolver::{Resolver, lookup};
 use shadow_file::ShadowFile;
 use stats_files::StatsFiles;
 use takeover::{OfferedNetwork, RouterSuccession, Starter};
+use threads::{ANSWERS_WITHIN, start};
 use tls::RouterTls;
 
-/// Time at the end for requests that are under way. Most have their answer in some milliseconds; a server that hangs delays the end by no more.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// Threads that make TLS handshakes, with clients and with servers.
 const HANDSHAKE_THREADS: usize = 2;
 
@@ -399,12 +399,6 @@ fn random() -> Result<u64, Failure> {
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| transient("draw a random number", error))?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-/// Starts a thread beside the workers, which runs until the process ends.
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map(drop).map_err(|error| transient(&format!("start thread {name}"), error))
 }
 
 /// SIGHUP reads the configuration again. The first terminating signal stops the router; a second one ends the process

@@ -62,19 +62,19 @@ impl Answers for SiteAnswers {
         async move {
             match asked {
                 Ok(asked) => response(Arc::clone(&self.0).answer(asked).await),
-                Err(refused) => refused,
+                Err(refused) => *refused,
             }
         }
     }
 }
 
 /// The request without hyper's types; otherwise the answer that refuses it.
-fn asked(request: &Request<Incoming>) -> Result<SiteRequest, Response<Full<Bytes>>> {
+fn asked(request: &Request<Incoming>) -> Result<SiteRequest, Box<Response<Full<Bytes>>>> {
     let refused = |status, name, value| {
         let mut response = Response::new(Full::default());
         *response.status_mut() = status;
         response.headers_mut().insert(name, HeaderValue::from_static(value));
-        response
+        Box::new(response)
     };
     // Of an answer to HEAD, hyper sends no body.
     if !matches!(*request.method(), Method::GET | Method::HEAD) {

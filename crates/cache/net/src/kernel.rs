@@ -40,6 +40,9 @@ pub(crate) trait Kernel {
     /// Changes the reported events of a socket; those that are true already are reported once more.
     fn watch_anew(&self, socket: &Self::Socket, data: u64, flags: EventFlags) -> Result<(), Errno>;
 
+    /// Reports nothing more of a socket that lives on: it may come back, and one that is watched already cannot be watched.
+    fn unwatch(&self, socket: &Self::Socket);
+
     /// The event at `position` of the last wait.
     fn event(&self, position: usize) -> (u64, EventFlags);
 

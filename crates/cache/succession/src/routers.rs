@@ -29,7 +29,7 @@ mod predecessor;
 mod successor;
 
 pub use predecessor::{OfferedRouter, RouterTakeovers};
-pub use successor::{RouterBefore, Taken};
+pub use successor::{RouterBefore, TakenConnections};
 
 /// To be raised by every change of the messages that the neighbouring version would misunderstand.
 const FORMAT: u32 = 1;

@@ -48,7 +48,7 @@ pub(crate) mod state;
 mod successor;
 pub(crate) mod wire;
 
-use wire::Wire;
+use wire::TakeoverWire;
 
 pub use predecessor::{OfferedServer, Successors, TakeoverOutcome, TakeoverSocket};
 pub use successor::{Inheritance, Predecessor};
@@ -101,7 +101,7 @@ impl OtherProcess {
     }
 
     /// Whether it lives; if it has closed its end, whether it goes on living for a while.
-    pub(crate) fn is_alive(&self, wire: &Wire) -> bool {
+    pub(crate) fn is_alive(&self, wire: &TakeoverWire) -> bool {
         let patience = if wire.is_closed() { GOING } else { AT_ONCE };
         let ended = |pidfd: &OwnedFd| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&patience));
         self.pidfd.as_ref().is_some_and(|pidfd| !matches!(ended(pidfd), Ok(1..)))

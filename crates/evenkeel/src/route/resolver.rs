@@ -12,7 +12,7 @@ use net::Nudge;
 use router::{LookupKind, RouterShared};
 
 use super::lines::notice;
-use super::start;
+use super::threads::start;
 use crate::failure::Failure;
 
 /// Threads at the start. Where name servers answer, they are enough for thousands of names.

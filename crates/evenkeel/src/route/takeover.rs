@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use net::{Giver, Network, Stop};
 use router::flags::RouteOptions;
 use stdx::words::counted;
-use succession::routers::{OfferedRouter, RouterBefore, RouterTakeovers, Taken};
+use succession::routers::{OfferedRouter, RouterBefore, RouterTakeovers, TakenConnections};
 use succession::takeover::TakeoverSocket;
 
 use super::lines::{TRANSIENT, inform, notice};
-use super::{ANSWERS_WITHIN, start};
+use super::threads::{ANSWERS_WITHIN, start};
 use crate::failure::Failure;
 use crate::process::background::{Background, Kept};
 use crate::process::pidfile::PidFile;
@@ -155,7 +155,7 @@ impl RouterSuccession {
                 || stop.is_handing_over() || stop.is_stopped(),
                 begin,
             );
-            let Taken { connections, dropped } =
+            let TakenConnections { connections, dropped } =
                 taken.map_err(|error| Failure::from(error).with_status(TRANSIENT))?;
             shown = format!(", with {} of the router before", counted(connections, "connection"));
             if dropped > 0 {

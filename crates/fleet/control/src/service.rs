@@ -229,7 +229,7 @@ impl Api for ControlService {
             // A turn waits for long, and its body is understood.
             drop(request);
             match admitted {
-                Ok((ControlQuestion::Turn(report), _)) => self.turn(report).await,
+                Ok((ControlQuestion::Turn(report), _)) => self.turn(*report).await,
                 Ok((question, requester)) => self.answer_question(question, requester).await,
                 Err(reply) => reply,
             }

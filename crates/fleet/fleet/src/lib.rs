@@ -36,7 +36,7 @@ pub use plan::{
     change_slots, mend_slots, plan,
 };
 pub use policy::{
-    CLUSTERS_MAX, ClusterPolicy, DriftPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX,
-    RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, TuningPolicy, VIEWS_MAX, ViewPolicy,
+    CLUSTERS_MAX, ClusterPolicy, FleetPolicy, GUTTER_EXPTIME_S_MAX, POLICY_LEN_MAX, RESIZE_WARM_UP_S,
+    RESIZE_WARM_UP_S_MAX, SLOTS_MAX, ShadowPolicy, TuningPolicy, VIEWS_MAX, ViewPolicy,
     WARM_UP_EXPTIME_S_MAX, policy_with_slots, shadow_step,
 };

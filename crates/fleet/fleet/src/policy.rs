@@ -13,7 +13,9 @@ pub use shadows::{ShadowPolicy, shadow_step};
 pub use sizes::{RESIZE_WARM_UP_S, RESIZE_WARM_UP_S_MAX, policy_with_slots};
 pub use substitutes::{GUTTER_EXPTIME_S_MAX, WARM_UP_EXPTIME_S_MAX};
 pub(crate) use substitutes::{GutterPolicy, WarmUpPolicy};
-pub use tunings::{DriftPolicy, TuningPolicy};
+pub(crate) use tunings::DriftPolicy;
+use tunings::TUNINGS_MAX;
+pub use tunings::TuningPolicy;
 
 mod shadows;
 mod sizes;
@@ -262,7 +264,10 @@ impl FleetPolicy {
             view.check_substitutes(&self)?;
         }
         self.check_shadows()?;
-        self.check_tunings()?;
+        count("the fleet".to_owned(), "standards ([[tuning]])", self.tunings.len(), 0, TUNINGS_MAX)?;
+        if let Some((whose, error)) = tunings::fault(&self.tunings) {
+            return Err(PolicyError::Tuning { whose, error });
+        }
         Ok(self)
     }
 }

@@ -19,17 +19,12 @@ pub(super) struct ChangedHost {
     seen: u64,
     /// It is away until then.
     pub(super) away_until: u64,
-    /// It speaks, and hears nothing, until then.
-    pub(super) deaf_until: u64,
-    /// The change cuts it off: it hears nothing for so many seconds after it has begun.
-    pub(super) is_cut_off_for: u64,
-    pub(super) disk_is_full: bool,
+    pub(super) faults: HostFaults,
     /// What it shall be changed to.
     pub(super) changes_to: ChangedTo,
     /// Its items are lost.
     pub(super) has_lost_items: bool,
     pub(super) frozen_since: Option<u64>,
-    pub(super) plan_differs: bool,
     pub(super) is_aside: bool,
     pub(super) has_left: bool,
     /// What its routers read, and its server has lost of keys that are not its own.
@@ -43,6 +38,17 @@ pub(super) struct ChangedHost {
     pub(super) heard: u64,
     /// Since when it has not had the change, or has it.
     pub(super) since: u64,
+}
+
+/// What is wrong with a host besides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HostFaults {
+    /// It speaks, and hears nothing, until then.
+    pub(super) deaf_until: u64,
+    /// The change cuts it off: it hears nothing for so many seconds after it has begun.
+    pub(super) is_cut_off_for: u64,
+    pub(super) disk_is_full: bool,
+    pub(super) plan_differs: bool,
 }
 
 /// What a change makes of a host.
@@ -82,13 +88,10 @@ impl ChangedHost {
             failed: None,
             seen: 0,
             away_until: 0,
-            deaf_until: 0,
-            is_cut_off_for: 0,
-            disk_is_full: false,
+            faults: HostFaults::default(),
             changes_to,
             has_lost_items: false,
             frozen_since: None,
-            plan_differs: false,
             is_aside: false,
             has_left: false,
             routes: HostRoutes { loaded: 1, cleaned: 0 },
@@ -164,7 +167,7 @@ impl ChangedHost {
                 self.become_now(HasChange::AsBefore, now);
             }
             (Some(told), HasChange::AsBefore) if self.is_new(told) => {
-                if self.disk_is_full || self.plan_differs {
+                if self.faults.disk_is_full || self.faults.plan_differs {
                     self.failed = Some(told);
                     return;
                 }
@@ -175,7 +178,8 @@ impl ChangedHost {
                     return;
                 }
                 self.become_now(HasChange::Trying { attempt: told, until: now + confirm_s }, now);
-                self.deaf_until = self.deaf_until.max(now + std::mem::take(&mut self.is_cut_off_for));
+                self.faults.deaf_until =
+                    self.faults.deaf_until.max(now + std::mem::take(&mut self.faults.is_cut_off_for));
             }
             (_, HasChange::AsBefore) => {}
         }

@@ -236,7 +236,7 @@ fn standing(host: &ChangedHost, bugs: &[WaveBug]) -> Vec<ChangeEvent> {
             ChangeEvent::Thawed { host: name() }
         });
     }
-    if host.plan_differs {
+    if host.faults.plan_differs {
         events.push(ChangeEvent::PlanDiffers { host: name() });
     }
     if host.is_aside {

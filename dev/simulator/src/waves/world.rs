@@ -182,10 +182,10 @@ impl WaveWorld<'_> {
             WaveFault::HostReboots { host, for_s, loses_it } => {
                 self.hosts[*host].reboot(now, *for_s, *loses_it)
             }
-            WaveFault::HostIsDeaf { host, for_s } => self.hosts[*host].deaf_until = now + for_s,
-            WaveFault::HostIsCutOff { host, for_s } => self.hosts[*host].is_cut_off_for = *for_s,
-            WaveFault::DiskIsFull { host } => self.hosts[*host].disk_is_full = true,
-            WaveFault::PlanDiffers { host } => self.hosts[*host].plan_differs = true,
+            WaveFault::HostIsDeaf { host, for_s } => self.hosts[*host].faults.deaf_until = now + for_s,
+            WaveFault::HostIsCutOff { host, for_s } => self.hosts[*host].faults.is_cut_off_for = *for_s,
+            WaveFault::DiskIsFull { host } => self.hosts[*host].faults.disk_is_full = true,
+            WaveFault::PlanDiffers { host } => self.hosts[*host].faults.plan_differs = true,
             WaveFault::StepsAside { host } => self.hosts[*host].is_aside = true,
             WaveFault::Leaves { host } => self.hosts[*host].has_left = true,
             WaveFault::ZoneFreezes { zone: frozen } => {
@@ -289,7 +289,7 @@ impl WaveWorld<'_> {
         let others = (0..CONTROLLERS).filter(|other| *other != desk);
         self.passed_on.extend(others.map(|other| (other, number, events.clone(), routes)));
         let order = self.desks[desk].change().and_then(|change| change.order(&name));
-        if now < host.deaf_until {
+        if now < host.faults.deaf_until {
             return;
         }
         order.into_iter().for_each(|order| host.obey(order, now, CONFIRM_S));

@@ -71,6 +71,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             }
             let (listener, rest) = (connection.listener, connection.dialogue.take_rest());
             let socket = self.take_out(index, CloseReason::HandedOver);
+            self.kernel.unwatch(&socket);
             // Whoever has begun this receives until the last sender is gone.
             let _ = to.send(HandedConnection { socket, listener, state, rest });
             // After it: who counts none knows that all are in the channel.

@@ -76,6 +76,11 @@ impl Kernel for System {
         self.poll.modify(socket, data, flags)
     }
 
+    fn unwatch(&self, socket: &OwnedFd) {
+        // It fails only for one that is not watched.
+        let _ = self.poll.remove(socket);
+    }
+
     #[inline]
     fn event(&self, position: usize) -> (u64, EventFlags) {
         self.poll.event(position)

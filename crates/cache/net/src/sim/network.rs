@@ -530,6 +530,10 @@ impl SimNetwork {
         self.changed(token);
     }
 
+    pub(super) fn unwatch(&mut self, token: Token) {
+        self.end(token).watch = None;
+    }
+
     /// Changes at a host since the last call: at most `count` events.
     pub(super) fn take_events(&mut self, host: usize, count: usize) -> Vec<(u64, EventFlags)> {
         let mut events = Vec::new();

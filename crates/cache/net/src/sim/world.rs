@@ -454,6 +454,10 @@ impl Kernel for SimKernel {
         self.watch(socket, data, flags)
     }
 
+    fn unwatch(&self, socket: &Socket) {
+        self.network.borrow_mut().unwatch(socket.token);
+    }
+
     fn event(&self, position: usize) -> (u64, EventFlags) {
         self.events[position]
     }

@@ -13,7 +13,7 @@ use server::Notice;
 use super::{FORMAT, RouterHello, RouterOffer, Sockets};
 use crate::takeover::predecessor::{READY, RETRY, TakeoverSocket, refuse, say};
 use crate::takeover::state::write_connection;
-use crate::takeover::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
+use crate::takeover::wire::{DESCRIPTORS_MAX, TakeoverStep, TakeoverWire};
 use crate::takeover::{ANSWER, OtherProcess, parse};
 
 /// Time for requests that have begun: an upload that takes longer is lost with its connection. Shorter than a successor waits for a word.
@@ -68,9 +68,9 @@ impl OfferedRouter {
     }
 
     /// Offers everything to a successor, and returns when it routes.
-    fn offer(&self, stream: UnixStream) -> Result<Wire, String> {
+    fn offer(&self, stream: UnixStream) -> Result<TakeoverWire, String> {
         check_peer(&stream, &[]).map_err(|error| format!("the process that asks is refused: {error}"))?;
-        let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
+        let mut wire = TakeoverWire::new(stream).map_err(|error| error.to_string())?;
         let hello: RouterHello = parse(&wire.expect_or_refuse(TakeoverStep::RouterHello, ANSWER)?.bytes)?;
         let sockets = self.listeners.len() + self.metrics.len();
         let refused = if hello.format != FORMAT {
@@ -107,7 +107,7 @@ impl OfferedRouter {
     /// Gives all connections away. How many had not come to rest in time, and where those go that do now; an error: this router goes on with those that it has.
     fn give(
         &self,
-        mut wire: Wire,
+        mut wire: TakeoverWire,
         takeovers: &(impl RouterTakeovers + ?Sized),
     ) -> Result<(usize, Receiver<HandedConnection>), String> {
         let successor = OtherProcess::of(wire.stream())?;
@@ -139,7 +139,11 @@ impl OfferedRouter {
     }
 
     /// Until all connections are at rest, and at most so long. How many are not.
-    fn give_until_rest(&self, wire: &mut Wire, given: &Receiver<HandedConnection>) -> Result<usize, String> {
+    fn give_until_rest(
+        &self,
+        wire: &mut TakeoverWire,
+        given: &Receiver<HandedConnection>,
+    ) -> Result<usize, String> {
         let watch = Stopwatch::start();
         loop {
             if wire.is_closed() {

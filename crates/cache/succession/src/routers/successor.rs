@@ -11,7 +11,7 @@ use super::{FORMAT, RouterHello, RouterOffer, Sockets};
 use crate::Error;
 use crate::takeover::asking::Asking;
 use crate::takeover::state::read_connections;
-use crate::takeover::wire::{TakeoverStep, Wire};
+use crate::takeover::wire::{TakeoverStep, TakeoverWire};
 use crate::takeover::{ANSWER, OtherProcess, parse};
 
 const ROUTERS: Asking = Asking {
@@ -24,7 +24,7 @@ pub struct RouterBefore {
     /// Where it listens (`--takeover`), for messages.
     path: PathBuf,
     notice: Notice,
-    wire: Wire,
+    wire: TakeoverWire,
     process: OtherProcess,
     offer: RouterOffer,
     listeners: Sockets,
@@ -33,14 +33,14 @@ pub struct RouterBefore {
 
 /// What came from the router before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenConnections {
     /// Connections that are this router's now.
     pub connections: usize,
     /// Connections whose listeners this router does not have.
     pub dropped: usize,
 }
 
-fn ask_for(wire: &mut Wire) -> Result<(RouterOffer, Vec<OwnedFd>), String> {
+fn ask_for(wire: &mut TakeoverWire) -> Result<(RouterOffer, Vec<OwnedFd>), String> {
     let hello = RouterHello { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned() };
     let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;
     wire.send(TakeoverStep::RouterHello, &bytes, &[]).map_err(|error| error.to_string())?;
@@ -90,8 +90,8 @@ impl RouterBefore {
         intake: &Intake,
         is_stopping: impl Fn() -> bool,
         begin: impl FnOnce(),
-    ) -> Result<Taken, Error> {
-        let mut taken = Taken::default();
+    ) -> Result<TakenConnections, Error> {
+        let mut taken = TakenConnections::default();
         let received = self.receive(addresses, intake, &is_stopping, &mut taken);
         match received {
             Ok(()) => {
@@ -114,7 +114,7 @@ impl RouterBefore {
         addresses: &[String],
         intake: &Intake,
         is_stopping: &impl Fn() -> bool,
-        taken: &mut Taken,
+        taken: &mut TakenConnections,
     ) -> Result<(), String> {
         self.wire.send(TakeoverStep::Routes, b"", &[]).map_err(|error| error.to_string())?;
         loop {

@@ -9,7 +9,7 @@ use os::socket_file::connect_to;
 use server::Notice;
 
 use super::OtherProcess;
-use super::wire::Wire;
+use super::wire::TakeoverWire;
 use crate::Error;
 
 /// So often processes that end while they are asked are asked anew.
@@ -27,7 +27,7 @@ pub(crate) struct Asking {
 
 /// What came of asking once.
 enum Asked<T> {
-    Offers(Box<(Wire, OtherProcess, T)>),
+    Offers(Box<(TakeoverWire, OtherProcess, T)>),
     /// It has ended while it was asked: why nothing came.
     HasEnded(String),
     Nobody,
@@ -55,8 +55,8 @@ impl Asking {
         path: &Path,
         users: &[u32],
         notice: Notice,
-        offer: impl Fn(&mut Wire) -> Result<T, String>,
-    ) -> Result<Option<(Wire, OtherProcess, T)>, Error> {
+        offer: impl Fn(&mut TakeoverWire) -> Result<T, String>,
+    ) -> Result<Option<(TakeoverWire, OtherProcess, T)>, Error> {
         let mut gone = None;
         for _ in 0..ASKED_MAX {
             match self.ask_once(path, users, &offer)? {
@@ -77,7 +77,7 @@ impl Asking {
         &self,
         path: &Path,
         users: &[u32],
-        offer: &impl Fn(&mut Wire) -> Result<T, String>,
+        offer: &impl Fn(&mut TakeoverWire) -> Result<T, String>,
     ) -> Result<Asked<T>, Error> {
         let stream = match connect_to(path, users) {
             Ok(stream) => stream,
@@ -99,7 +99,7 @@ impl Asking {
         let process = OtherProcess::of(&stream);
         let process = process
             .map_err(|why| Error::other(format!("take over at {} (--takeover): {why}", path.display())))?;
-        let mut wire = Wire::new(stream).map_err(|error| self.failed(path, true, error))?;
+        let mut wire = TakeoverWire::new(stream).map_err(|error| self.failed(path, true, error))?;
         match offer(&mut wire) {
             Ok(found) => Ok(Asked::Offers(Box::new((wire, process, found)))),
             Err(why) if process.is_alive(&wire) => Err(self.failed(path, true, why)),

@@ -21,7 +21,7 @@ use super::flash::FlashOffer;
 use super::state::{
     FORMAT, ServerOffer, SuccessorHello, TicketOffer, other_layout, write_connection, write_manifest,
 };
-use super::wire::{DESCRIPTORS_MAX, TakeoverStep, Wire};
+use super::wire::{DESCRIPTORS_MAX, TakeoverStep, TakeoverWire};
 use super::{ANSWER, OtherProcess, parse, seal};
 use crate::Error;
 
@@ -74,7 +74,7 @@ pub enum TakeoverOutcome {
 
 /// For the main thread: a successor that is ready, when the network has stopped for it.
 pub struct Successors {
-    ready: Receiver<Wire>,
+    ready: Receiver<TakeoverWire>,
     over: SyncSender<()>,
     notice: Notice,
 }
@@ -123,7 +123,7 @@ impl TakeoverSocket {
                         std::thread::park_timeout(RETRY);
                         error.to_string()
                     })
-                    .and_then(|stream| Wire::new(stream).map_err(|error| error.to_string()))
+                    .and_then(|stream| TakeoverWire::new(stream).map_err(|error| error.to_string()))
                     .and_then(|wire| offer(wire, &offered_server, &memory))
                     .and_then(|wire| wait_for_flash(wire, &server));
                 match offered {
@@ -148,7 +148,11 @@ pub(crate) fn say(notice: Notice, why: &str) {
 }
 
 /// Offers everything to a successor, and returns when it is ready.
-fn offer(mut wire: Wire, offered_server: &OfferedServer, memory: &OwnedFd) -> Result<Wire, String> {
+fn offer(
+    mut wire: TakeoverWire,
+    offered_server: &OfferedServer,
+    memory: &OwnedFd,
+) -> Result<TakeoverWire, String> {
     check_peer(wire.stream(), &[]).map_err(|error| format!("the process that asks is refused: {error}"))?;
     let hello = wire.expect_or_refuse(TakeoverStep::Hello, ANSWER)?;
     let hello: SuccessorHello = parse(&hello.bytes)?;
@@ -191,13 +195,13 @@ fn offer(mut wire: Wire, offered_server: &OfferedServer, memory: &OwnedFd) -> Re
 }
 
 /// Tells a successor why it comes to nothing.
-pub(crate) fn refuse(wire: &mut Wire, why: &str) {
+pub(crate) fn refuse(wire: &mut TakeoverWire, why: &str) {
     // It may be gone.
     let _ = wire.send(TakeoverStep::Refused, why.as_bytes(), &[]);
 }
 
 /// Nothing has been stopped yet: a device that hangs costs no client anything.
-fn wait_for_flash(mut wire: Wire, server: &HandOver) -> Result<Wire, String> {
+fn wait_for_flash(mut wire: TakeoverWire, server: &HandOver) -> Result<TakeoverWire, String> {
     if server.wait_for_flash(FLASH_READY) {
         return Ok(wire);
     }
@@ -229,7 +233,7 @@ impl Successors {
     }
 }
 
-fn give(wire: &mut Wire, stopped: &mut Stopped) -> Result<(), String> {
+fn give(wire: &mut TakeoverWire, stopped: &mut Stopped) -> Result<(), String> {
     let successor = OtherProcess::of(wire.stream())?;
     if !stopped.finish_flash(FLASH_REST) {
         return Err(format!("its flash has not taken the rest within {} s", FLASH_REST.as_secs()));

@@ -14,7 +14,7 @@ use server::{HandedConnection, HandedTickets, LAYOUT_VERSION, Manifest, Notice};
 use super::asking::Asking;
 use super::flash::adopt;
 use super::state::{FORMAT, ServerOffer, SuccessorHello, other_layout, read_connections, read_manifest};
-use super::wire::{TakeoverMessage, TakeoverStep, Wire};
+use super::wire::{TakeoverMessage, TakeoverStep, TakeoverWire};
 use super::{ANSWER, OtherProcess, is_sealed, parse};
 use crate::Error;
 
@@ -26,7 +26,7 @@ pub struct Predecessor {
     /// Where it listens (`--takeover`), for messages.
     path: PathBuf,
     notice: Notice,
-    wire: Wire,
+    wire: TakeoverWire,
     process: OtherProcess,
     offer: ServerOffer,
     listeners: Vec<Arc<OwnedFd>>,
@@ -46,7 +46,7 @@ struct OfferedParts {
 }
 
 impl OfferedParts {
-    fn ask_for(wire: &mut Wire) -> Result<OfferedParts, String> {
+    fn ask_for(wire: &mut TakeoverWire) -> Result<OfferedParts, String> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let hello = SuccessorHello { format: FORMAT, layout: LAYOUT_VERSION, version };
         let bytes = serde_json::to_vec(&hello).map_err(|error| error.to_string())?;

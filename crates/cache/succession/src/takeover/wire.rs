@@ -91,12 +91,12 @@ pub(crate) struct TakeoverMessage {
 }
 
 /// One end.
-pub(crate) struct Wire(UnixStream);
+pub(crate) struct TakeoverWire(UnixStream);
 
-impl Wire {
-    pub(crate) fn new(stream: UnixStream) -> io::Result<Wire> {
+impl TakeoverWire {
+    pub(crate) fn new(stream: UnixStream) -> io::Result<TakeoverWire> {
         stream.set_write_timeout(Some(Duration::from_secs(10)))?;
-        Ok(Wire(stream))
+        Ok(TakeoverWire(stream))
     }
 
     pub(crate) fn stream(&self) -> &UnixStream {
@@ -230,9 +230,9 @@ mod tests {
 
     const SILENCE: Duration = Duration::from_secs(10);
 
-    fn pair() -> [Wire; 2] {
+    fn pair() -> [TakeoverWire; 2] {
         let (one, other) = UnixStream::pair().expect("a pair");
-        [one, other].map(|stream| Wire::new(stream).expect("a wire"))
+        [one, other].map(|stream| TakeoverWire::new(stream).expect("a wire"))
     }
 
     #[test]

@@ -13,7 +13,6 @@ mod replaced;
 mod resize;
 mod rollout;
 mod slots;
-mod standards;
 mod tuning;
 mod words;
 
@@ -275,7 +274,7 @@ impl FakeAgent {
             assert_eq!(order.router, self.report.routers[0].router);
             self.list = Some(self.texts.get(&order.digest).expect("the text comes with the order").clone());
         }
-        let router = &mut self.report.routers[0];
+        let Some(router) = self.report.routers.first_mut() else { return };
         for order in orders.routers {
             assert!(Some(order.generation) >= router.generation, "no router goes back");
             let text = self.texts.get(&order.digest).expect("the text comes with the order");

@@ -151,7 +151,7 @@ pub enum ControlQuestion {
         present: Option<Vec<u8>>,
     },
     /// An agent's turn.
-    Turn(TurnReport),
+    Turn(Box<TurnReport>),
     /// What another controller has heard.
     Liveness(LivenessReport),
     /// What the tuner has found on these hosts.
@@ -496,7 +496,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/turn") => {
             let report: TurnReport = body(request)?;
-            ControlQuestion::Turn(report.checked().map_err(|fault| bad(fault.to_string()))?)
+            ControlQuestion::Turn(Box::new(report.checked().map_err(|fault| bad(fault.to_string()))?))
         }
         (Post, "/v1/liveness") => {
             let report: LivenessReport = body(request)?;

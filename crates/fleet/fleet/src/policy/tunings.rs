@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FleetPolicy, PolicyError, count};
 use crate::tuning::PlanWish;
 
 /// Standards of a policy: kinds of machines of a fleet, several times over.
@@ -73,24 +72,21 @@ impl TuningPolicy {
     }
 }
 
-impl FleetPolicy {
-    pub(super) fn check_tunings(&self) -> Result<(), PolicyError> {
-        count("the fleet".to_owned(), "standards ([[tuning]])", self.tunings.len(), 0, TUNINGS_MAX)?;
-        let mut seen = BTreeSet::new();
-        for tuning in &self.tunings {
-            let failed = |error| PolicyError::Tuning { whose: tuning.whose(), error };
-            tuning.check().map_err(failed)?;
-            if !seen.insert(&tuning.class) {
-                return Err(failed("there are two of them: expected one for each class".to_owned()));
-            }
-        }
-        Ok(())
-    }
+/// The first standard that is none: whose it is, and why.
+pub(super) fn fault(tunings: &[TuningPolicy]) -> Option<(String, String)> {
+    let mut seen = BTreeSet::new();
+    tunings.iter().find_map(|tuning| {
+        let twice = || "there are two of them: expected one for each class".to_owned();
+        let is_new = seen.insert(&tuning.class);
+        let error = tuning.check().err().or_else(|| (!is_new).then(twice))?;
+        Some((tuning.whose(), error))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::FleetPolicy;
 
     fn parse(text: &str) -> Result<FleetPolicy, String> {
         FleetPolicy::parse(&format!("fleet = \"f\"\n{text}")).map_err(|error| error.to_string())

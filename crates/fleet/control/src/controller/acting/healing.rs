@@ -96,7 +96,8 @@ impl Controller {
         if frozen_by(self.register.view(), &content).is_some() {
             return Err(format!("{who}, and its scope is frozen: {evidence}"));
         }
-        let reason = format!("{who}: {}{evidence}{untuned}", given_up_words(given_up));
+        // Before the evidence, of which a long one is cut.
+        let reason = format!("{who}: {}{untuned}{evidence}", given_up_words(given_up));
         self.publish_beside_routes(&reason, content).map_err(|error| format!("{who}: {error}"))
     }
 
@@ -200,8 +201,8 @@ fn untuned_words(steps: &[String]) -> String {
     let untuned: Vec<&String> = steps.iter().filter(|step| step.ends_with(TAKES_UNTUNED)).collect();
     match &untuned[..] {
         [] => String::new(),
-        [first] => format!("; {first}"),
-        [first, more @ ..] => format!("; {first}, and {} more", more.len()),
+        [first] => format!("{first}; "),
+        [first, more @ ..] => format!("{first}, and {} more; ", more.len()),
     }
 }
 

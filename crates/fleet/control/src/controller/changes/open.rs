@@ -273,12 +273,11 @@ impl OpenChange {
                 word: HostWord::AsBefore | HostWord::Lapsed { .. } | HostWord::Failed { .. },
                 ..
             }) if !is_told => return ChangeEvent::Said { host, word: HostWord::AsBefore },
-            Some(ChangeWord { own: Some(own), word, .. })
-                if matches!(
-                    word,
-                    HostWord::Trying { .. } | HostWord::Changed { .. } | HostWord::Stuck { .. }
-                ) =>
-            {
+            Some(ChangeWord {
+                own: Some(own),
+                word: HostWord::Trying { .. } | HostWord::Changed { .. } | HostWord::Stuck { .. },
+                ..
+            }) => {
                 self.wordless.remove(&host);
                 let attempt = told.and_then(|order| order.attempt).unwrap_or_default();
                 return ChangeEvent::Said {

@@ -142,7 +142,7 @@ fn a_question_that_cannot_be_answered_says_why() {
         ("member=m1&host=h1", "expected one of member, host, cluster and of, found several"),
         ("since=yesterday", "since: expected seconds since 1970, found \"yesterday\""),
         ("since=-1", "since: expected seconds since 1970, found \"-1\""),
-        ("router=r1", "expected member or host or cluster or since, found \"router\""),
+        ("router=r1", "expected member or host or cluster or of or since, found \"router\""),
         ("cluster=%2e", "the cluster \".\" is not"),
     ] {
         let error = asked(query).expect_err("refused").error;

@@ -1,6 +1,7 @@
 //! Tuning of hosts: what agents answer reaches those who ask, at every controller, and nothing of it outlives its time.
 
 mod changes;
+mod standards;
 
 use fleet::TuneAskId;
 use fleet::tuning::{AnswerDigest, FindingSeverity, HostCheck, HostFacts, HostPlan, TuningState};
