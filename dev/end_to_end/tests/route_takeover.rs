@@ -21,7 +21,7 @@ use end_to_end::subject::{ServerUnderTest, SocketDriver, router};
 use stdx::prng::Prng;
 
 /// Kills of an ordinary run.
-const KILLS: u64 = 30;
+const KILLS: u64 = 12;
 /// Take-overs of an ordinary run.
 const TAKEOVERS: u64 = 8;
 /// Requests in a pipeline.

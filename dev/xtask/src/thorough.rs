@@ -11,12 +11,17 @@ pub(crate) struct LongTests {
 }
 
 /// Left out of a run that is not thorough.
-pub(crate) const LONG_TESTS: [LongTests; 4] = [
+pub(crate) const LONG_TESTS: [LongTests; 5] = [
     LongTests { binary: "end_to_end/main", prefix: "partitions::", what: "a fleet whose network is cut" },
     LongTests {
         binary: "end_to_end/main",
         prefix: "resize::",
         what: "a cluster that grows and shrinks back",
+    },
+    LongTests {
+        binary: "end_to_end/main",
+        prefix: "fleet::changing::",
+        what: "changes of hosts by two operators, and of hosts that have changed meanwhile",
     },
     LongTests {
         binary: "end_to_end/main",
@@ -63,7 +68,7 @@ pub(crate) fn left_out() -> Vec<String> {
         "packages in Debian 12 and 13 with systemd, the image under runc and in Docker, another architecture, every expression of dashboards and rules with a Prometheus",
         "a real Kubernetes: every object of the chart, and upgrades of servers under load (EVENKEEL_TEST_KUBERNETES=1)",
         "rendered pods of the chart with a control plane as processes: two fleets in which a spare takes over",
-        "the site as HTML, in a browser, and keys and signatures by the commands of the pages",
+        "the site as HTML and the console, in a browser, and keys and signatures by the commands of the pages",
         "what lintian, rpmlint, helm, kubeconform and promtool say of packages, chart and rules, unless they are installed",
     ];
     let lines = tests.chain(seeds).chain(others.map(str::to_owned));

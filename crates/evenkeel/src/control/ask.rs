@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use control::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
+use os::clock::{Stopwatch, pause};
 use serde_json::Value;
 
 use super::credentials::Credentials;
@@ -14,6 +15,10 @@ use crate::terminal::output::print;
 
 /// Time for an answer: a controller that plans for 5,000 servers needs a second at most, and etcd may change its leader.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long a question is asked again, and how often.
+const ASKED_FOR: Duration = Duration::from_secs(15);
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The variable that names controllers.
 const VARIABLE: &str = "EVENKEEL_CONTROL";
@@ -77,6 +82,8 @@ impl Place {
             match question(&client, ANSWER_WITHIN) {
                 // It has no register, or too much to do: another one may have.
                 Ok(answer) if answer.status == 503 => last = Some(Ok(answer)),
+                // It is not the one to ask; why the one to ask does not answer says more.
+                Ok(answer) if answer.status == 421 => last = last.or(Some(Ok(answer))),
                 Ok(answer) => return Ok(answer),
                 Err(fault) => last = Some(Err(fault)),
             }
@@ -84,6 +91,21 @@ impl Place {
         match last.expect("there is at least one controller") {
             Ok(answer) => Ok(answer),
             Err(fault) => Err(Failure::other(fault).with_status(STATUS_UNAVAILABLE)),
+        }
+    }
+
+    /// The same of a question that may be asked again: a controller that has just begun waits for its register for a moment.
+    pub(super) fn ask_again(
+        &self,
+        question: impl Fn(&ControlClient, Duration) -> Result<ControlAnswer, ControlFault>,
+    ) -> Result<ControlAnswer, Failure> {
+        let watch = Stopwatch::start();
+        loop {
+            let answer = self.ask(&question)?;
+            if answer.status != 503 || watch.passed() > ASKED_FOR {
+                return Ok(answer);
+            }
+            pause(ASK_EVERY);
         }
     }
 

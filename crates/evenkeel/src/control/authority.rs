@@ -97,7 +97,7 @@ pub(super) fn certificate(job: &CertificateArguments) -> Result<ExitCode, Failur
 /// Asks a controller for a join token.
 pub(super) fn token(job: &TokenArguments) -> Result<ExitCode, Failure> {
     let body = json!({"role": job.role, "zone": job.zone, "id": job.id});
-    job.place.show(&job.place.ask(|client, within| client.post("/v1/token", &body, within))?)
+    job.place.show(&job.place.ask_again(|client, within| client.post("/v1/token", &body, within))?)
 }
 
 fn refused(error: AuthorityError) -> Failure {

@@ -64,9 +64,10 @@ fn the_page_has_a_row_for_every_key() {
         "[[cluster]]\n[cluster.gutter]",
         "[[cluster]]\n[cluster.warm_up]",
         "[[shadow]]",
+        "[[tuning]]",
     ];
     let all = parts.map(keys).concat();
-    assert_eq!(all.len(), 27, "{all:?}");
+    assert_eq!(all.len(), 32, "{all:?}");
     for key in all {
         let rows = [format!("\n| `{key}` |"), format!("\n| `[[{key}]]` |"), format!("\n| `[{key}]` |")];
         assert!(rows.iter().any(|row| PAGE.contains(row)), "{key}");

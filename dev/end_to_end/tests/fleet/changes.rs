@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use stdx::prng::Prng;
 
 /// Times that an agent is killed with a tuner that a test plays. `EVENKEEL_TEST_ROUNDS` names another number.
-const KILLS: u64 = 200;
+const KILLS: u64 = 100;
 /// The same with the real one, which is asked on a host in a directory.
 const REAL_KILLS: u64 = 40;
 /// One change in three is not confirmed in time, unless the agent is quick.

@@ -35,7 +35,7 @@ pub(super) const FLAGS: &[RouteFlag] = &[
     flag(
         None,
         "takeover",
-        "Socket at which a router takes over from the one before, and the next from it",
+        "Socket at which a router takes over from the one before it",
         "A router that is started with the same path, by the same user, takes over the listeners and the connections of the one that runs: \
             no connect is refused, and no request is lost. If it fails, the other one goes on. mcrouter has no such flag.",
         |options, given| options.takeover = Some(given.text().into()),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Times that an agent is killed, by tens. `EVENKEEL_TEST_ROUNDS` names another number.
-const KILLS: u64 = 200;
+const KILLS: u64 = 60;
 /// The setting that all attempts of the fake tuner at a standard change.
 const PLAYED: &str = "setting-standard";
 
@@ -120,10 +120,11 @@ fn an_agent_that_has_lost_its_controllers_tunes_nothing_and_goes_back() {
     let mut scene = fake_scene();
     scene.start();
     // The host is tuned, and nobody answers after that.
-    scene.write("do-apply", "sleep 1");
+    scene.write("do-apply", "while [ ! -e go ]; do sleep 0.05; done");
     let seen = order(&scene, "standard-1", true, 2000);
     until(&scene, seen, "standard-1", |word| word == "tuning");
     scene.controller.order(None);
+    scene.write("go", "");
     let gone =
         clock::wait_for(|| (scene.read("log").contains("apply") && value(&scene) == "old").then_some(()));
     assert!(gone.is_some(), "{}", scene.read("log"));

@@ -65,7 +65,8 @@ impl Signing {
         register: &RegisterMirror,
     ) -> JoinOutcome {
         if self.authority.is_none() {
-            return JoinOutcome::Replied(no_authority());
+            // Another controller may have it: the question was sent to the wrong one.
+            return JoinOutcome::Replied(ApiReply { status: 421, ..no_authority() });
         }
         let mut random: TokenBytes = [0; _];
         if SystemRandom::new().fill(&mut random).is_err() {

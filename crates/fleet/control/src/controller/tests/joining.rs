@@ -70,7 +70,7 @@ fn a_request_that_cannot_be_signed_uses_no_token_up() {
 fn without_an_authority_or_a_register_nothing_is_signed() {
     let (register, scratch) = (SimulatedRegister::default(), Scratch::new());
     let mut unable = controller(&register, &Arc::default());
-    assert_eq!(token(&mut unable, FleetRole::Agent).status, 422);
+    assert_eq!(token(&mut unable, FleetRole::Agent).status, 421);
     assert_eq!(join(&mut unable, "x", "a", &request()).status, 422);
     authority(&scratch);
     let mut controller = signing(&register, &scratch);
