@@ -149,6 +149,8 @@ impl Controller {
         controller.begin_rollout(None);
         controller.rollout.hear_until(Now::at_ms(now.ms() + silent_after_ms));
         controller.follow_changes();
+        // The first turn is answered before the first moment.
+        controller.follow_standards();
         controller.register.note_followed(now);
         Ok(controller)
     }

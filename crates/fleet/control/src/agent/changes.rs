@@ -308,10 +308,12 @@ impl ChangeWork {
     }
 
     /// An attempt at another standard than the present one goes back, if it is not kept yet. What is kept stays: nobody has asked to undo it.
+    /// Without a standard all stays known, for a controller that has just begun may not know the host's yet: what is under way goes back by its
+    /// deadline, and what a person has taken back is not forgotten.
     fn end_other_standard(&mut self) {
-        let Some(at) = self.standard_at() else { return };
+        let (Some(at), Some(wanted)) = (self.standard_at(), self.standard.wish()) else { return };
         let HostAct::Standard { wish, .. } = &self.courses[at].record().order.act else { return };
-        if Some(wish) == self.standard.wish() {
+        if wish == wanted {
             return;
         }
         if self.courses[at].is_under_way() {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::tuning::standards::{HostStandard, StandardHost, StandardSaid, StandardState, granted};
-use fleet::{ClusterName, FleetMember, HostId, ZoneName};
+use fleet::{ClusterName, FleetMember, FleetPolicy, HostId, ZoneName};
 use stdx::clock::Now;
 
 use crate::controller::changes::{FleetChanges, HostsNow};
@@ -93,10 +93,13 @@ fn said_of<'c>(standard: HostStandard<'_>, record: Option<&'c AgentRecord>) -> S
     }
 }
 
+/// What each host is told that was looked at; none if it has no standard.
+pub(crate) type HostOrders = BTreeMap<HostId, Option<StandardOrder>>;
+
 /// What hosts are told of their standards.
 #[derive(Default)]
 pub(crate) struct StandardOrders {
-    orders: BTreeMap<HostId, StandardOrder>,
+    orders: HostOrders,
     look_at: Now,
 }
 
@@ -107,14 +110,24 @@ pub(crate) struct NewGrant {
 }
 
 impl StandardOrders {
-    /// What a host is told.
-    pub(crate) fn of(&self, host: &HostId) -> Option<StandardOrder> {
-        self.orders.get(host).cloned()
+    /// What a host is told. One that was not looked at yet has a standard all the same: an agent that was told of none would begin anew with it.
+    pub(crate) fn of(&self, host: &HostId, view: &FleetView) -> Option<StandardOrder> {
+        if let Some(order) = self.orders.get(host) {
+            return order.clone();
+        }
+        let policy = view.policy().filter(|policy| !policy.tunings.is_empty())?;
+        let members = view.inventory().members().filter(|member| member.host == *host);
+        let standard = HostStandard::of(&policy.tunings, members.map(|member| member.class.as_deref()));
+        order_of(standard, false, policy)
     }
 
     /// Whether it may act.
     pub(crate) fn is_granted(&self, host: &HostId) -> bool {
-        self.orders.get(host).is_some_and(|order| order.may_act)
+        self.told(host).is_some_and(|order| order.may_act)
+    }
+
+    fn told(&self, host: &HostId) -> Option<&StandardOrder> {
+        self.orders.get(host)?.as_ref()
     }
 
     /// Looks at all hosts, if it is time: what they shall be told from now on, and which of them may act that could not before. Nobody may act
@@ -125,9 +138,9 @@ impl StandardOrders {
         changes: &FleetChanges,
         hosts_now: Option<&HostsNow<'_>>,
         now: Now,
-    ) -> Option<(BTreeMap<HostId, StandardOrder>, Vec<NewGrant>)> {
-        let has_some = view.policy().is_some_and(|policy| !policy.tunings.is_empty());
-        if now < self.look_at || !has_some && self.orders.is_empty() {
+    ) -> Option<(HostOrders, Vec<NewGrant>)> {
+        let policy = view.policy().filter(|policy| !policy.tunings.is_empty());
+        if now < self.look_at || policy.is_none() && self.orders.is_empty() {
             return None;
         }
         self.look_at = Now::at_ms(now.ms() + LOOK_EVERY_MS);
@@ -148,14 +161,11 @@ impl StandardOrders {
             }
             None => BTreeSet::new(),
         };
-        let confirm_ms = view.policy().map_or(0, |policy| policy.waves.confirm_ms);
-        let order = |(host, row): (_, &HostByStandard<'_>)| {
-            let host: &HostId = host;
-            let HostStandard::One(tuning) = row.standard else { return None };
-            let may_act = may_act.contains(host);
-            Some((host.clone(), StandardOrder { wish: tuning.wish(), may_act, confirm_ms }))
+        let order = |(host, row): (&HostId, &HostByStandard<'_>)| {
+            let order = policy.and_then(|policy| order_of(row.standard, may_act.contains(host), policy));
+            (host.clone(), order)
         };
-        let orders: BTreeMap<HostId, StandardOrder> = standards.iter().filter_map(order).collect();
+        let orders = standards.iter().map(order).collect();
         let why = |host: &HostId| {
             let row = standards.0.get(host)?;
             let (HostStandard::One(tuning), StandardSaid::Word(word)) = (row.standard, row.said) else {
@@ -171,21 +181,21 @@ impl StandardOrders {
     }
 
     /// Tells hosts this from now on, and those that may not act all the same. Returns hosts that are told something else than before.
-    pub(crate) fn tell(
-        &mut self,
-        mut orders: BTreeMap<HostId, StandardOrder>,
-        refused: &[HostId],
-        now: Now,
-    ) -> Vec<HostId> {
+    pub(crate) fn tell(&mut self, mut orders: HostOrders, refused: &[HostId], now: Now) -> Vec<HostId> {
         for host in refused {
-            if let Some(order) = orders.get_mut(host) {
+            if let Some(Some(order)) = orders.get_mut(host) {
                 order.may_act = false;
             }
             self.look_at = Now::at_ms(now.ms() + RETRY_MS);
         }
         let before = std::mem::replace(&mut self.orders, orders);
         let all: BTreeSet<&HostId> = before.keys().chain(self.orders.keys()).collect();
-        let differs = |host: &&HostId| before.get(*host) != self.orders.get(*host);
+        let differs = |host: &&HostId| before.get(*host).cloned().flatten().as_ref() != self.told(host);
         all.into_iter().filter(differs).cloned().collect()
     }
+}
+
+fn order_of(standard: HostStandard<'_>, may_act: bool, policy: &FleetPolicy) -> Option<StandardOrder> {
+    let HostStandard::One(tuning) = standard else { return None };
+    Some(StandardOrder { wish: tuning.wish(), may_act, confirm_ms: policy.waves.confirm_ms })
 }

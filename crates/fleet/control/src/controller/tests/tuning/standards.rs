@@ -223,3 +223,27 @@ fn who_may_act_is_in_the_audit_log_before_and_nobody_may_without_it() {
     let line = "h1 gets the standard of all other hosts, profile memcached: it met it, and 1 setting is no longer as wanted: a is 1, and 2 is wanted";
     assert_eq!(text.matches(line).count(), 2, "begun and done, once: {text}");
 }
+
+#[test]
+fn a_controller_that_has_just_begun_tells_a_host_its_standard_in_its_first_answer() {
+    let mut stage = stage("report");
+    // One has no member in the inventory.
+    let mut routes_only = FakeAgent::new(9, "a");
+    routes_only.report.members.clear();
+    let expected = StandardOrder { wish: wish(), may_act: false, confirm_ms: 600_000 };
+    for mut agent in [stage.agents.remove(0), routes_only] {
+        let seats = Arc::new(AgentSeats::default());
+        let mut controller = named_controller(&stage.register, &seats, "c2");
+        agent.report.turn += 1;
+        let turn = ControllerMessage::Turn(agent.report.clone());
+        controller.on_message(turn, Now::at_ms(1000), UNIX_S);
+        let orders = stage.runtime.block_on(seats.answer(&agent.report, Duration::ZERO)).expect("a seat");
+        assert_eq!(orders.standard, Some(expected.clone()), "{}", agent.report.host);
+        controller.tick(Now::at_ms(5000));
+        agent.report.turn += 1;
+        let turn = ControllerMessage::Turn(agent.report.clone());
+        controller.on_message(turn, Now::at_ms(5000), UNIX_S);
+        let orders = stage.runtime.block_on(seats.answer(&agent.report, Duration::ZERO)).expect("a seat");
+        assert_eq!(orders.standard, Some(expected.clone()), "{}", agent.report.host);
+    }
+}
