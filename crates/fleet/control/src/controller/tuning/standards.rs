@@ -31,6 +31,8 @@ pub(crate) struct HostByStandard<'c> {
     clusters: BTreeSet<ClusterName>,
     zone: &'c ZoneName,
     has_work: bool,
+    /// Its agent is heard.
+    is_heard: bool,
 }
 
 impl<'c> HostStandards<'c> {
@@ -56,7 +58,8 @@ impl<'c> HostStandards<'c> {
             let zone = members.first().map(|member| &member.zone);
             let zone = zone.or(record.map(|record| &record.report().zone))?;
             let (state, has_work) = (StandardState::of(standard, said), routes || !clusters.is_empty());
-            Some((host, HostByStandard { standard, said, state, clusters, zone, has_work }))
+            let is_heard = record.is_some_and(|record| !record.is_silent());
+            Some((host, HostByStandard { standard, said, state, clusters, zone, has_work, is_heard }))
         };
         HostStandards(hosts.into_iter().filter_map(row).collect())
     }
@@ -101,6 +104,10 @@ pub(crate) type HostOrders = BTreeMap<HostId, Option<StandardOrder>>;
 pub(crate) struct StandardOrders {
     orders: HostOrders,
     look_at: Now,
+    /// Nobody may act before: which hosts are being tuned, and what routers use, has not been heard yet.
+    hear_until: Now,
+    /// Hosts with work that were being tuned, or might be, when they were heard last.
+    under_repair: BTreeSet<HostId>,
 }
 
 /// A host that may act from now on, and why.
@@ -110,6 +117,11 @@ pub(crate) struct NewGrant {
 }
 
 impl StandardOrders {
+    /// Lets nobody act before this moment.
+    pub(crate) fn hear_until(&mut self, moment: Now) {
+        self.hear_until = moment;
+    }
+
     /// What a host is told. One that was not looked at yet has a standard all the same: an agent that was told of none would begin anew with it.
     pub(crate) fn of(&self, host: &HostId, view: &FleetView) -> Option<StandardOrder> {
         if let Some(order) = self.orders.get(host) {
@@ -146,7 +158,7 @@ impl StandardOrders {
         self.look_at = Now::at_ms(now.ms() + LOOK_EVERY_MS);
         let standards = HostStandards::of(view, agents);
         let is_known = view.changes().open().all(|row| changes.get(row.number).is_some());
-        let may_act: BTreeSet<&HostId> = match hosts_now.filter(|_| is_known) {
+        let may_act: BTreeSet<&HostId> = match hosts_now.filter(|_| is_known && now >= self.hear_until) {
             Some(hosts_now) => {
                 let plans = changes.plans();
                 let hosts = standards.iter().map(|(host, row)| StandardHost {
@@ -156,11 +168,17 @@ impl StandardOrders {
                     has_work: row.has_work,
                     is_frozen: hosts_now.is_frozen_place(&row.clusters, row.zone),
                     is_in_change: plans.iter().any(|plan| plan.has(host)),
+                    is_cut_off: !row.is_heard && self.under_repair.contains(host),
                 });
                 granted(&hosts.collect::<Vec<_>>())
             }
             None => BTreeSet::new(),
         };
+        let is_under_repair = |(host, row): &(&HostId, &HostByStandard<'_>)| match row.is_heard {
+            true => row.has_work && (row.state == Some(StandardState::Tuning) || may_act.contains(*host)),
+            false => self.under_repair.contains(*host),
+        };
+        let under_repair = standards.iter().filter(is_under_repair).map(|(host, _)| host.clone()).collect();
         let order = |(host, row): (&HostId, &HostByStandard<'_>)| {
             let order = policy.and_then(|policy| order_of(row.standard, may_act.contains(host), policy));
             (host.clone(), order)
@@ -177,6 +195,7 @@ impl StandardOrders {
             Some(NewGrant { host: host.clone(), why })
         };
         let new = may_act.iter().filter(|host| !self.is_granted(host)).filter_map(|host| why(host)).collect();
+        self.under_repair = under_repair;
         Some((orders, new))
     }
 

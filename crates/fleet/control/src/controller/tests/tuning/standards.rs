@@ -59,6 +59,9 @@ impl Stage {
     }
 }
 
+/// Rounds after which a controller that has begun has heard all agents that there are.
+const HEARD_AFTER: usize = 26;
+
 /// Four hosts; the first two have slots of `web`. The last two have no router, and so no work.
 fn stage(drift: &str) -> Stage {
     let mut stage = Stage::running(4);
@@ -70,7 +73,7 @@ fn stage(drift: &str) -> Stage {
     }
     stage.rounds(2);
     assert_eq!(stage.apply(&tuned(drift, 2)).status, 200);
-    stage.rounds(2);
+    stage.rounds(HEARD_AFTER);
     stage
 }
 
@@ -215,7 +218,7 @@ fn who_may_act_is_in_the_audit_log_before_and_nobody_may_without_it() {
     let mut stage = stage("repair");
     let (log, _) = AuditLog::open(&scratch.path("audit"), &AuditHead::START, None).expect("a log");
     stage.controller = controller(&stage.register, &stage.seats).recording(log);
-    stage.rounds(5);
+    stage.rounds(HEARD_AFTER);
     stage.says(0, drifted());
     assert!(stage.may_act(0));
     stage.rounds(3);
@@ -246,4 +249,39 @@ fn a_controller_that_has_just_begun_tells_a_host_its_standard_in_its_first_answe
         let orders = stage.runtime.block_on(seats.answer(&agent.report, Duration::ZERO)).expect("a seat");
         assert_eq!(orders.standard, Some(expected.clone()), "{}", agent.report.host);
     }
+}
+
+#[test]
+fn hosts_that_are_cut_off_while_they_are_repaired_keep_their_places() {
+    let mut stage = Stage::running(7);
+    for at in 0..7 {
+        stage.says(at, StandardWord::Meets);
+    }
+    stage.rounds(2);
+    assert_eq!(stage.apply(&tuned("repair", 2)).status, 200);
+    stage.rounds(HEARD_AFTER);
+    for at in 0..7 {
+        stage.says(at, drifted());
+    }
+    stage.rounds(2);
+    let granted = |stage: &Stage| -> Vec<usize> {
+        let standards = &stage.controller.tuning.standards;
+        let host = |number: usize| format!("h{number}").parse().expect("a name");
+        (1..=7).filter(|number| standards.is_granted(&host(*number))).collect()
+    };
+    assert_eq!(granted(&stage), [1, 2, 3, 4]);
+    // One was heard at it, and another one has not come so far.
+    stage.says(2, StandardWord::Tuning);
+    stage.rounds(1);
+    stage.agents[2].is_gone = true;
+    stage.agents[3].is_gone = true;
+    stage.rounds(60);
+    assert_eq!(granted(&stage), [1, 2], "no others get their places");
+    // A controller that has just begun hears first who is at it.
+    stage.agents[2].is_gone = false;
+    stage.controller = controller_at(&stage.register, &stage.seats, "c1", stage.now_ms, stage.unix_s);
+    stage.rounds(20);
+    assert_eq!(granted(&stage), []);
+    stage.rounds(10);
+    assert_eq!(granted(&stage), [1, 2, 5], "and one is at it");
 }
