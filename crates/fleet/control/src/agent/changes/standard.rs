@@ -248,8 +248,9 @@ impl Standard {
         self.found = Some(found);
     }
 
-    /// An attempt could not be begun at all.
+    /// The attempt that was about to begin could not be begun at all, and is none.
     pub(super) fn not_begun(&mut self, why: String, now: Now) {
+        self.record.tries.pop();
         (self.found, self.is_tried) = (Some(Found::Failed(why)), false);
         self.plan_at = after(now, RETRY_AFTER);
     }

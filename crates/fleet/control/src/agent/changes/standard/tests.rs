@@ -198,3 +198,19 @@ fn a_pause_goes_on_when_a_controller_that_has_just_begun_knows_of_no_standard() 
     standard.take(order("q", true), at(4));
     assert_eq!(next(&standard, 4), plan("q"));
 }
+
+#[test]
+fn an_attempt_that_could_not_be_begun_is_none_of_the_three() {
+    let mut standard = standard();
+    let pause = RETRY_AFTER.as_secs();
+    for count in 0..=TRIES_MAX as u64 {
+        let s = count * pause;
+        standard.take(order("p", true), at(s));
+        standard.planned(lacks("1"), at(s));
+        assert_eq!(next(&standard, s), StandardStep::Begin(own("a")), "after {count}");
+        standard.begin(own("a"), NOON + s).expect("it is ordered");
+        standard.not_begun("look how the host is: it is busy".to_owned(), at(s));
+        let reason = "look how the host is: it is busy".to_owned();
+        assert_eq!(standard.word(None, NOON + s), StandardWord::Refused { reason });
+    }
+}
