@@ -431,6 +431,22 @@ impl ChangeWork {
         true
     }
 
+    /// What the host says of its standard. While a change is under way of which controllers know, they wait for that; of any other one they
+    /// would wait in vain for the host to use what it may.
+    fn standard_word(&self) -> StandardWord {
+        let word = self.standard.word(self.standard_at().map(|at| &self.courses[at]), unix_s());
+        let is_waiting =
+            matches!(word, StandardWord::Unknown | StandardWord::Lacks { .. } | StandardWord::Drifted { .. });
+        let is_unknown = |course: &&ChangeCourse| {
+            let id = course.record().id();
+            matches!(id, CourseId::Change(_)) && course.is_under_way() && !self.named.contains(&id)
+        };
+        let waits = is_waiting && self.standard.wish().is_some();
+        let Some(course) = self.courses.iter().filter(|_| waits).find(is_unknown) else { return word };
+        let why = course.trouble().unwrap_or("it is not over here, and controllers know of it no more");
+        StandardWord::SteppedAside { reason: format!("{} is in the way: {why}", course.record().id()) }
+    }
+
     /// Begins an attempt at once or not at all: a later moment may be one at which the host is frozen.
     fn begin_standard(&mut self, own: AnswerDigest) {
         let Some(record) = self.standard.begin(own, unix_s()) else { return };
@@ -559,8 +575,7 @@ impl ChangeWork {
         };
         let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
         let wish = self.standard.wish().cloned();
-        let word = self.standard.word(self.standard_at().map(|at| &self.courses[at]), unix_s());
-        let standard = StandardReport { wish, word };
+        let standard = StandardReport { wish, word: self.standard_word() };
         let mut state = self.shared.lock();
         for AsideWord { change, reason, .. } in aside.iter().filter(|word| !state.said.aside.contains(word)) {
             (self.say)(

@@ -135,6 +135,20 @@ fn a_standard_and_a_change_are_never_under_way_together() {
 }
 
 #[test]
+fn a_change_that_is_under_way_and_that_no_controller_knows_is_said_to_be_in_the_way() {
+    let scene = Scene::new("standard-in-the-way");
+    let mut turns = scene.desk();
+    let on = order(1, 1, Some(1), LONG);
+    scene.put("do-confirm", "refuse 'confirm: it is busy'");
+    turns.turn_until(std::slice::from_ref(&on), &[(1, HostWord::Trying { attempt: 1 })]);
+    let is_aside = |word: &StandardWord| matches!(word, StandardWord::SteppedAside { reason } if reason.starts_with("change 1 of the host is in the way: "));
+    turns.until_word(&[], &wants("standard", true), is_aside);
+    let is_unknown = |word: &StandardWord| *word == StandardWord::Unknown;
+    turns.until_word(std::slice::from_ref(&on), &wants("standard", true), is_unknown);
+    assert_eq!((scene.runs("apply"), value(&scene).as_str()), (1, "old"), "{}", scene.log());
+}
+
+#[test]
 fn an_attempt_at_another_standard_goes_back_and_a_kept_one_stays() {
     let scene = Scene::new("standard-other");
     let mut turns = scene.desk();
