@@ -103,6 +103,8 @@ pub(crate) type HostOrders = BTreeMap<HostId, Option<StandardOrder>>;
 #[derive(Default)]
 pub(crate) struct StandardOrders {
     orders: HostOrders,
+    /// Hosts that may act, also those that another controller tells so.
+    granted: BTreeSet<HostId>,
     look_at: Now,
     /// Nobody may act before: which hosts are being tuned, and what routers use, has not been heard yet.
     hear_until: Now,
@@ -135,7 +137,7 @@ impl StandardOrders {
 
     /// Whether it may act.
     pub(crate) fn is_granted(&self, host: &HostId) -> bool {
-        self.told(host).is_some_and(|order| order.may_act)
+        self.granted.contains(host)
     }
 
     fn told(&self, host: &HostId) -> Option<&StandardOrder> {
@@ -179,8 +181,11 @@ impl StandardOrders {
             false => self.under_repair.contains(*host),
         };
         let under_repair = standards.iter().filter(is_under_repair).map(|(host, _)| host.clone()).collect();
+        // A host is told by the controller that has its turns, which has put that into its audit log before. One that comes here is new.
+        let is_here = |host: &HostId| agents.get(host).is_some_and(AgentRecord::is_direct);
+        let may_act_here = |host: &HostId| may_act.contains(host) && is_here(host);
         let order = |(host, row): (&HostId, &HostByStandard<'_>)| {
-            let order = policy.and_then(|policy| order_of(row.standard, may_act.contains(host), policy));
+            let order = policy.and_then(|policy| order_of(row.standard, may_act_here(host), policy));
             (host.clone(), order)
         };
         let orders = standards.iter().map(order).collect();
@@ -194,7 +199,10 @@ impl StandardOrders {
             let why = format!("{host} gets the standard of {whose}, {kind} {name}: {word}");
             Some(NewGrant { host: host.clone(), why })
         };
-        let new = may_act.iter().filter(|host| !self.is_granted(host)).filter_map(|host| why(host)).collect();
+        let is_told = |host: &HostId| self.told(host).is_some_and(|order| order.may_act);
+        let new = may_act.iter().filter(|host| is_here(host) && !is_told(host));
+        let new = new.filter_map(|host| why(host)).collect();
+        self.granted = may_act.into_iter().cloned().collect();
         self.under_repair = under_repair;
         Some((orders, new))
     }
@@ -205,6 +213,7 @@ impl StandardOrders {
             if let Some(Some(order)) = orders.get_mut(host) {
                 order.may_act = false;
             }
+            self.granted.remove(host);
             self.look_at = Now::at_ms(now.ms() + RETRY_MS);
         }
         let before = std::mem::replace(&mut self.orders, orders);

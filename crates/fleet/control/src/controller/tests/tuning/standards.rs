@@ -285,3 +285,39 @@ fn hosts_that_are_cut_off_while_they_are_repaired_keep_their_places() {
     stage.rounds(10);
     assert_eq!(granted(&stage), [1, 2, 5], "and one is at it");
 }
+
+#[test]
+fn a_host_that_comes_from_another_controller_is_in_this_ones_audit_log_before_it_may_act() {
+    let scratch = Scratch::new();
+    let mut stage = stage("repair");
+    let (log, _) = AuditLog::open(&scratch.path("audit"), &AuditHead::START, None).expect("a log");
+    stage.controller = controller(&stage.register, &stage.seats).recording(log);
+    stage.says(0, drifted());
+    // Another controller has the turns of this host, and passes them on.
+    let relayed = |stage: &mut Stage| {
+        stage.agents[0].report.turn += 1;
+        let report = stage.agents[0].report.clone();
+        stage.controller.now = Now::at_ms(stage.now_ms);
+        stage.controller.on_turn(report, false);
+    };
+    for _ in 0..HEARD_AFTER + 2 {
+        relayed(&mut stage);
+        stage.now_ms += 1000;
+        stage.controller.tick(Now::at_ms(stage.now_ms));
+    }
+    let host: HostId = "h1".parse().expect("a name");
+    assert!(stage.controller.tuning.standards.is_granted(&host));
+    assert!(!stage.text(ControlQuestion::Status).contains("  h1: it met it"), "it needs no person");
+    let lines = || {
+        let text = std::fs::read_to_string(scratch.path("audit")).expect("a log");
+        text.matches("h1 gets the standard").count()
+    };
+    assert_eq!(lines(), 0);
+    // It comes here, and is not told before it is looked at here.
+    stage.agents[0].report.turn += 1;
+    let report = stage.agents[0].report.clone();
+    stage.message(ControllerMessage::Turn(report.clone()));
+    let orders = stage.runtime.block_on(stage.seats.answer(&report, Duration::ZERO)).expect("a seat");
+    assert!(!orders.standard.expect("it has one").may_act && lines() == 0);
+    assert!(stage.may_act(0) && lines() == 2);
+}
