@@ -15,7 +15,7 @@ use crate::service::turn::StandardOrder;
 
 /// Interval of looks at all hosts.
 const LOOK_EVERY_MS: u64 = 1_000;
-/// Time until hosts are looked at again after an act could not be recorded.
+/// Time until a host may act at the earliest after that could not be recorded.
 const RETRY_MS: u64 = 10_000;
 
 /// All hosts of the fleet by their standards, at one moment. Empty if the policy has none.
@@ -106,6 +106,8 @@ pub(crate) struct StandardOrders {
     /// Hosts that may act, also those that another controller tells so.
     granted: BTreeSet<HostId>,
     look_at: Now,
+    /// When hosts are tried again that may not act because that could not be recorded.
+    refused: BTreeMap<HostId, Now>,
     /// Nobody may act before: which hosts are being tuned, and what routers use, has not been heard yet.
     hear_until: Now,
     /// Hosts with work that were being tuned, or might be, when they were heard last.
@@ -176,14 +178,16 @@ impl StandardOrders {
             }
             None => BTreeSet::new(),
         };
+        let waits = |host: &HostId| self.refused.get(host).is_some_and(|until| now < *until);
+        let is_at_it = |host: &HostId| may_act.contains(host) && !waits(host);
         let is_under_repair = |(host, row): &(&HostId, &HostByStandard<'_>)| match row.is_heard {
-            true => row.has_work && (row.state == Some(StandardState::Tuning) || may_act.contains(*host)),
+            true => row.has_work && (row.state == Some(StandardState::Tuning) || is_at_it(host)),
             false => self.under_repair.contains(*host),
         };
         let under_repair = standards.iter().filter(is_under_repair).map(|(host, _)| host.clone()).collect();
         // A host is told by the controller that has its turns, which has put that into its audit log before. One that comes here is new.
         let is_here = |host: &HostId| agents.get(host).is_some_and(AgentRecord::is_direct);
-        let may_act_here = |host: &HostId| may_act.contains(host) && is_here(host);
+        let may_act_here = |host: &HostId| is_at_it(host) && is_here(host);
         let order = |(host, row): (&HostId, &HostByStandard<'_>)| {
             let order = policy.and_then(|policy| order_of(row.standard, may_act_here(host), policy));
             (host.clone(), order)
@@ -200,9 +204,9 @@ impl StandardOrders {
             Some(NewGrant { host: host.clone(), why })
         };
         let is_told = |host: &HostId| self.told(host).is_some_and(|order| order.may_act);
-        let new = may_act.iter().filter(|host| is_here(host) && !is_told(host));
+        let new = may_act.iter().filter(|host| may_act_here(host) && !is_told(host));
         let new = new.filter_map(|host| why(host)).collect();
-        self.granted = may_act.into_iter().cloned().collect();
+        self.granted = may_act.iter().filter(|host| !waits(host)).map(|host| (*host).clone()).collect();
         self.under_repair = under_repair;
         Some((orders, new))
     }
@@ -214,8 +218,10 @@ impl StandardOrders {
                 order.may_act = false;
             }
             self.granted.remove(host);
-            self.look_at = Now::at_ms(now.ms() + RETRY_MS);
         }
+        self.refused.retain(|_, until| now < *until);
+        let until = Now::at_ms(now.ms() + RETRY_MS);
+        self.refused.extend(refused.iter().map(|host| (host.clone(), until)));
         let before = std::mem::replace(&mut self.orders, orders);
         let all: BTreeSet<&HostId> = before.keys().chain(self.orders.keys()).collect();
         let differs = |host: &&HostId| before.get(*host).cloned().flatten().as_ref() != self.told(host);

@@ -4,6 +4,7 @@ use fleet::tuning::standards::StandardWord;
 
 use super::*;
 use crate::audit::{AuditHead, AuditLog};
+use crate::controller::changes::HostsNow;
 use crate::service::turn::{PlanWish, StandardOrder, StandardReport};
 use crate::testing::Scratch;
 
@@ -320,4 +321,33 @@ fn a_host_that_comes_from_another_controller_is_in_this_ones_audit_log_before_it
     let orders = stage.runtime.block_on(stage.seats.answer(&report, Duration::ZERO)).expect("a seat");
     assert!(!orders.standard.expect("it has one").may_act && lines() == 0);
     assert!(stage.may_act(0) && lines() == 2);
+}
+
+#[test]
+fn a_host_whose_grant_cannot_be_recorded_waits_and_a_freeze_reaches_the_others_meanwhile() {
+    let mut stage = stage("report");
+    for at in 2..4 {
+        stage.says(at, lacks());
+    }
+    stage.now_ms += 1000;
+    (2..4).for_each(|at| stage.turn_of_report(at));
+    let now = Now::at_ms(stage.now_ms);
+    let Controller { register, agents, health, tuning, .. } = &mut stage.controller;
+    let (view, agents) = (register.view(), &*agents);
+    let hosts_now = HostsNow::new(view, agents, health);
+    let looked = tuning.standards.look((view, agents), &tuning.changes, Some(&hosts_now), now);
+    let (orders, new) = looked.expect("it is time");
+    let new: Vec<&str> = new.iter().map(|grant| grant.host.as_str()).collect();
+    assert_eq!(new, ["h3", "h4"]);
+    // The log does not take the first of them.
+    let refused: HostId = "h3".parse().expect("a name");
+    tuning.standards.tell(orders, &[refused], now);
+    assert!(!stage.may_act(2) && stage.may_act(3));
+    let zone = stage.agents[3].report.zone.to_string();
+    stage.freeze(&format!("zone/{zone}"));
+    assert!(!stage.may_act(3));
+    for _ in 0..6 {
+        assert!(!stage.may_act(2));
+    }
+    assert!(stage.may_act(2), "ten seconds are over");
 }
