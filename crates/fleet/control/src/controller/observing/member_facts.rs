@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::health::HitCounts;
-use fleet::{Excluded, FleetMember, GenerationNumber, MemberId, UnfitMember};
+use fleet::{Excluded, FleetMember, FleetPolicy, GenerationNumber, MemberId, UnfitMember};
 use stdx::clock::Now;
 
 use super::agents::Agents;
@@ -124,7 +124,12 @@ impl<'c> MemberFacts<'c> {
     /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, whose host does not meet its
     /// standard, or that are in quarantine with or without their host.
     pub(crate) fn excluded(&self) -> Excluded {
-        let standards = HostStandards::of(self.view, self.agents);
+        self.excluded_by(self.view.policy())
+    }
+
+    /// The same by the standards of a policy that is not in force yet.
+    pub(crate) fn excluded_by(&self, policy: Option<&FleetPolicy>) -> Excluded {
+        let standards = HostStandards::by(policy, self.view, self.agents);
         let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member, &standards)?));
         self.view.inventory().members().filter_map(unfit).collect()
     }

@@ -36,8 +36,18 @@ pub(crate) struct HostByStandard<'c> {
 }
 
 impl<'c> HostStandards<'c> {
+    /// By the policy in force.
     pub(crate) fn of(view: &'c FleetView, agents: &'c Agents) -> HostStandards<'c> {
-        let Some(policy) = view.policy().filter(|policy| !policy.tunings.is_empty()) else {
+        HostStandards::by(view.policy(), view, agents)
+    }
+
+    /// By another policy: a host that has not been told a standard of it yet does not meet it.
+    pub(crate) fn by(
+        policy: Option<&'c FleetPolicy>,
+        view: &'c FleetView,
+        agents: &'c Agents,
+    ) -> HostStandards<'c> {
+        let Some(policy) = policy.filter(|policy| !policy.tunings.is_empty()) else {
             return HostStandards::default();
         };
         let mut hosts: BTreeMap<&HostId, Vec<&FleetMember>> = BTreeMap::new();

@@ -351,3 +351,30 @@ fn a_host_whose_grant_cannot_be_recorded_waits_and_a_freeze_reaches_the_others_m
     }
     assert!(stage.may_act(2), "ten seconds are over");
 }
+
+#[test]
+fn a_policy_that_brings_standards_gives_no_slots_to_hosts_that_were_not_told_them() {
+    let mut stage = Stage::new(3);
+    stage.rounds(3);
+    let whole = tuned("report", 2);
+    let refused = stage.plan(&whole);
+    let error = refused["error"].as_str().expect("it is refused");
+    assert!(error.contains("its host does not meet its standard of tuning"), "{error}");
+    assert!(error.contains("hint: ") && error.contains("without [[cluster]] and [[view]]"), "{error}");
+    // As it says.
+    let first = "fleet = \"f\"\n[[tuning]]\nprofile = \"memcached\"\ndrift = \"report\"\n";
+    assert_eq!(stage.apply(&ChangeQuestion::Policy(Some(first.to_owned()))).status, 200);
+    stage.says(1, StandardWord::Meets);
+    stage.says(2, StandardWord::Meets);
+    stage.rounds(2);
+    assert_eq!(stage.apply(&whole).status, 200);
+    assert!(["m2 m3", "m3 m2"].contains(&&*stage.slots()), "{}", stage.slots());
+    // Another standard that comes with another slot.
+    stage.says(0, StandardWord::Meets);
+    stage.rounds(HEARD_AFTER);
+    let ChangeQuestion::Policy(Some(text)) = tuned("report", 3) else { panic!("a policy") };
+    let other = ChangeQuestion::Policy(Some(text.replace("\"memcached\"", "\"generic\"")));
+    let refused = stage.plan(&other);
+    let error = refused["error"].as_str().expect("it is refused");
+    assert!(error.contains("apply it first without the slots that are new"), "{error}");
+}
