@@ -218,10 +218,9 @@ impl<'c> MemberFacts<'c> {
         }
     }
 
-    /// A router has a text with a member that has no slot any more: it may store something there which it, or others, replace
-    /// or delete elsewhere. Silent routers count, too: nothing but their agent is known to be away.
+    /// A router has a text with a member that has no slot any more.
     pub(crate) fn may_be_written_to(&self, member: &MemberId) -> bool {
-        self.agents.oldest_read().is_some_and(|oldest| oldest.0 < self.flushes_wanted(member))
+        self.agents.may_write_to(member, self.view)
     }
 
     /// What the agent beside a member says of it. What the agent of another host says of it does not count.
@@ -230,12 +229,9 @@ impl<'c> MemberFacts<'c> {
         self.agents.get(host)?.report().members.iter().find(|report| report.member == *member)
     }
 
-    /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it
-    /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
-    /// counts for a member that has no slot in any.
+    /// The order to be emptied that a member without a slot must have carried out.
     pub(crate) fn flushes_wanted(&self, member: &MemberId) -> u64 {
-        let oldest = self.view.generations().keys().next().map_or(1, |oldest| oldest.0);
-        self.view.last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
+        self.view.flushes_wanted(member)
     }
 
     /// Whether a member has carried out the order to be emptied of this generation.

@@ -67,7 +67,10 @@ impl<'c> HostStandards<'c> {
             let routes = record.is_some_and(|record| !record.report().routers.is_empty());
             let zone = members.first().map(|member| &member.zone);
             let zone = zone.or(record.map(|record| &record.report().zone))?;
-            let (state, has_work) = (StandardState::of(standard, said), routes || !clusters.is_empty());
+            // Routers may use what had a slot.
+            let is_used = |member: &&FleetMember| agents.may_write_to(&member.id, view);
+            let has_work = routes || !clusters.is_empty() || members.iter().any(is_used);
+            let state = StandardState::of(standard, said);
             let is_heard = record.is_some_and(|record| !record.is_silent());
             Some((host, HostByStandard { standard, said, state, clusters, zone, has_work, is_heard }))
         };

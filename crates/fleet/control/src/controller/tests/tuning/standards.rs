@@ -378,3 +378,28 @@ fn a_policy_that_brings_standards_gives_no_slots_to_hosts_that_were_not_told_the
     let error = refused["error"].as_str().expect("it is refused");
     assert!(error.contains("apply it first without the slots that are new"), "{error}");
 }
+
+#[test]
+fn a_host_that_routers_still_use_has_work() {
+    let mut stage = stage("report");
+    let name = |member: &str| member.parse().expect("a name");
+    let replaced = |member: &str, by: &str| {
+        let request = ChangeRequest::Replace { member: name(member), by: Some(name(by)), now: true };
+        ChangeQuestion::Requests(vec![request])
+    };
+    assert_eq!(stage.apply(&replaced("m1", "m3")).status, 200);
+    stage.rounds(60);
+    let before = stage.agents[1].report.routers.clone();
+    assert_eq!(stage.apply(&replaced("m3", "m4")).status, 200);
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m4 m2");
+    stage.says(2, lacks());
+    assert!(stage.may_act(2), "no router uses it any more");
+    // One does.
+    let now = std::mem::replace(&mut stage.agents[1].report.routers, before);
+    stage.turn_of_report(1);
+    assert!(!stage.may_act(2));
+    stage.agents[1].report.routers = now;
+    stage.turn_of_report(1);
+    assert!(stage.may_act(2));
+}
