@@ -152,7 +152,7 @@ impl<'c> MemberFacts<'c> {
             (MemberState::Stale, None) => Some(UnfitMember::NoAgent),
             (MemberState::Stale, Some(_)) => Some(UnfitMember::NotEmptied),
             // The last of all causes: a lost member's slot is given to such a one if there is nobody else.
-            _ => (!standards.is_fit(&member.host)).then_some(UnfitMember::Untuned),
+            _ => standards.unfit(&member.host),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::tuning::standards::{HostStandard, StandardHost, StandardSaid, StandardState, granted};
-use fleet::{ClusterName, FleetMember, FleetPolicy, HostId, ZoneName};
+use fleet::{ClusterName, FleetMember, FleetPolicy, HostId, UnfitMember, ZoneName};
 use stdx::clock::Now;
 
 use crate::controller::changes::{FleetChanges, HostsNow};
@@ -33,6 +33,8 @@ pub(crate) struct HostByStandard<'c> {
     has_work: bool,
     /// Its agent is heard.
     is_heard: bool,
+    /// It was, since this controller began.
+    was_heard: bool,
 }
 
 impl<'c> HostStandards<'c> {
@@ -72,7 +74,11 @@ impl<'c> HostStandards<'c> {
             let has_work = routes || !clusters.is_empty() || members.iter().any(is_used);
             let state = StandardState::of(standard, said);
             let is_heard = record.is_some_and(|record| !record.is_silent());
-            Some((host, HostByStandard { standard, said, state, clusters, zone, has_work, is_heard }))
+            let was_heard = record.is_some();
+            Some((
+                host,
+                HostByStandard { standard, said, state, clusters, zone, has_work, is_heard, was_heard },
+            ))
         };
         HostStandards(hosts.into_iter().filter_map(row).collect())
     }
@@ -82,9 +88,12 @@ impl<'c> HostStandards<'c> {
         self.0.iter().map(|(host, row)| (*host, row))
     }
 
-    /// Whether members of a host may take a slot.
-    pub(crate) fn is_fit(&self, host: &HostId) -> bool {
-        self.0.get(host).and_then(|row| row.state).is_none_or(StandardState::is_fit)
+    /// Why members of a host take no slot, as far as that is about its standard.
+    pub(crate) fn unfit(&self, host: &HostId) -> Option<UnfitMember> {
+        match self.0.get(host)?.state? {
+            StandardState::Silent => Some(UnfitMember::StandardUnheard),
+            state => (!state.is_fit()).then_some(UnfitMember::Untuned),
+        }
     }
 
     /// Hosts by how they are; all words are there.
@@ -123,6 +132,8 @@ pub(crate) struct StandardOrders {
     refused: BTreeMap<HostId, Now>,
     /// Nobody may act before: which hosts are being tuned, and what routers use, has not been heard yet.
     hear_until: Now,
+    /// That moment is over.
+    has_heard: bool,
     /// Hosts with work that were being tuned, or might be, when they were heard last.
     under_repair: BTreeSet<HostId>,
 }
@@ -153,6 +164,20 @@ impl StandardOrders {
     /// Whether it may act.
     pub(crate) fn is_granted(&self, host: &HostId) -> bool {
         self.granted.contains(host)
+    }
+
+    /// Why a host with a standard that is not heard needs a person, if it does. Other lines of the status name one that has served.
+    pub(crate) fn missing(&self, host: &HostId, row: &HostByStandard<'_>) -> Option<&'static str> {
+        if row.state != Some(StandardState::Silent) {
+            return None;
+        }
+        let is_unheard = self.has_heard && !row.was_heard;
+        match self.under_repair.contains(host) {
+            true => {
+                Some("it has fallen silent while it was tuned again, and keeps its place until it is heard")
+            }
+            false => is_unheard.then_some("no agent of it is heard, which would tune it"),
+        }
     }
 
     fn told(&self, host: &HostId) -> Option<&StandardOrder> {
@@ -221,6 +246,7 @@ impl StandardOrders {
         let new = new.filter_map(|host| why(host)).collect();
         self.granted = may_act.iter().filter(|host| !waits(host)).map(|host| (*host).clone()).collect();
         self.under_repair = under_repair;
+        self.has_heard = now >= self.hear_until;
         Some((orders, new))
     }
 

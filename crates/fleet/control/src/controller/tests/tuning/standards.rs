@@ -278,6 +278,13 @@ fn hosts_that_are_cut_off_while_they_are_repaired_keep_their_places() {
     stage.agents[3].is_gone = true;
     stage.rounds(60);
     assert_eq!(granted(&stage), [1, 2], "no others get their places");
+    let text = stage.text(ControlQuestion::Status);
+    for host in ["h3", "h4"] {
+        let line = format!(
+            "  {host}: it has fallen silent while it was tuned again, and keeps its place until it is heard"
+        );
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
     // A controller that has just begun hears first who is at it.
     stage.agents[2].is_gone = false;
     stage.controller = controller_at(&stage.register, &stage.seats, "c1", stage.now_ms, stage.unix_s);
@@ -402,4 +409,27 @@ fn a_host_that_routers_still_use_has_work() {
     stage.agents[1].report.routers = now;
     stage.turn_of_report(1);
     assert!(stage.may_act(2));
+}
+
+#[test]
+fn a_host_whose_agent_is_not_heard_gets_no_new_slot_for_that_and_one_that_was_never_heard_is_named() {
+    let mut stage = stage("report");
+    stage.agents[2].is_gone = true;
+    stage.rounds(60);
+    // Its server goes on, and its agent does not.
+    let member = stage.agents[2].report.members[0].member.clone();
+    let answer = Ok(Duration::from_millis(1));
+    stage.message(ControllerMessage::Probe(ProbeResult { member, answer }));
+    let all = stage.controller.facts().excluded();
+    assert_eq!(all[&stage.agents[2].report.members[0].member], fleet::UnfitMember::StandardUnheard);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(!text.contains("  h3: no agent"), "its lines say that it is silent: {text}");
+    // A controller that has not heard it at all.
+    stage.controller = controller_at(&stage.register, &stage.seats, "c1", stage.now_ms, stage.unix_s);
+    stage.rounds(2);
+    let named = "  h3: no agent of it is heard, which would tune it";
+    assert!(!stage.text(ControlQuestion::Status).contains(named), "it has just begun");
+    stage.rounds(HEARD_AFTER);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(text.lines().any(|line| line == named), "{text}");
 }
