@@ -147,8 +147,12 @@ impl Controller {
         controller.probes.note_new_members();
         controller.follow_records();
         controller.begin_rollout(None);
-        controller.rollout.hear_until(Now::at_ms(now.ms() + silent_after_ms));
+        let all_heard = Now::at_ms(now.ms() + silent_after_ms);
+        controller.rollout.hear_until(all_heard);
+        controller.tuning.standards.hear_until(all_heard);
         controller.follow_changes();
+        // The first turn is answered before the first moment.
+        controller.follow_standards();
         controller.register.note_followed(now);
         Ok(controller)
     }

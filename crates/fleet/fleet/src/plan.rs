@@ -24,8 +24,7 @@ use seats::ClusterSeats;
 const NAMED_MAX: usize = 5;
 
 /// The end of the step that says so of a member that takes a slot all the same.
-pub const TAKES_UNTUNED: &str =
-    ": its host does not meet its standard of tuning, and no other member can take the slot";
+pub const TAKES_UNTUNED: &str = ", and no other member can take the slot";
 
 /// A wish: another member for a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +68,8 @@ pub enum UnfitMember {
     NotEmptied,
     /// Its host does not meet its standard of tuning.
     Untuned,
+    /// Its host has a standard of tuning, and its agent is not heard.
+    StandardUnheard,
 }
 
 impl UnfitMember {
@@ -83,6 +84,20 @@ impl UnfitMember {
             UnfitMember::Untuned => {
                 "its host does not meet its standard of tuning (`control status` says what it lacks)"
             }
+            UnfitMember::StandardUnheard => {
+                "its host's agent is not heard, which says whether the host meets its standard of tuning"
+            }
+        }
+    }
+
+    /// Why a host that may have a lost member's slot, if nobody else can, is only the last resort; none of all others.
+    fn last_resort(self) -> Option<&'static str> {
+        match self {
+            UnfitMember::Untuned => Some("its host does not meet its standard of tuning"),
+            UnfitMember::StandardUnheard => {
+                Some("it is not known whether its host meets its standard of tuning")
+            }
+            _ => None,
         }
     }
 }
@@ -198,7 +213,7 @@ pub fn change_slots(input: &FleetPlanInput<'_>, wishes: &[Replacement]) -> SlotC
 pub fn mend_slots(input: &FleetPlanInput<'_>, wishes: &[Replacement]) -> SlotChanges {
     let first = change_slots(input, wishes);
     let mut excluded = input.excluded.clone();
-    excluded.retain(|_, unfit| *unfit != UnfitMember::Untuned);
+    excluded.retain(|_, unfit| unfit.last_resort().is_none());
     if first.unmet.is_empty() || excluded.len() == input.excluded.len() {
         return first;
     }
@@ -209,9 +224,12 @@ pub fn mend_slots(input: &FleetPlanInput<'_>, wishes: &[Replacement]) -> SlotCha
     let left: Vec<Replacement> = wishes.iter().filter(|wish| now.contains(&wish.member)).cloned().collect();
     excluded.extend(before.difference(&now).map(|member| ((*member).clone(), UnfitMember::InSlot)));
     let mut second = change_slots(&FleetPlanInput { excluded: &excluded, current, ..*input }, &left);
-    let is_untuned = |member: &&MemberId| input.excluded.get(*member) == Some(&UnfitMember::Untuned);
-    let taken = members(&second.plan.content).filter(|member| !now.contains(member)).filter(is_untuned);
-    let notes: Vec<String> = taken.map(|member| format!("{member}{TAKES_UNTUNED}")).collect();
+    let note = |member: &MemberId| {
+        let why = input.excluded.get(member)?.last_resort()?;
+        Some(format!("{member}: {why}{TAKES_UNTUNED}"))
+    };
+    let taken = members(&second.plan.content).filter(|member| !now.contains(member));
+    let notes: Vec<String> = taken.filter_map(note).collect();
     let no_slot = first.unmet.into_iter().filter(|error| matches!(error, PlanError::NoSlot(_)));
     second.unmet.extend(no_slot);
     second.plan.steps = [first.plan.steps, second.plan.steps, notes].concat();

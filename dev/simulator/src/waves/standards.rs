@@ -119,6 +119,8 @@ fn grants(hosts: &[PlayedHost], tuning: &TuningPolicy, bugs: &[StandardBug]) -> 
             has_work: played.has_work && knows(StandardBug::WorkIgnored),
             is_frozen: played.frozen_since.is_some() && knows(StandardBug::FrozenIgnored),
             is_in_change: played.change_since.is_some() && knows(StandardBug::ChangeIgnored),
+            // Nobody falls silent for the controllers here.
+            is_cut_off: false,
         })
         .collect();
     let granted = granted(&facts);

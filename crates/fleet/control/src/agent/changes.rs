@@ -308,10 +308,12 @@ impl ChangeWork {
     }
 
     /// An attempt at another standard than the present one goes back, if it is not kept yet. What is kept stays: nobody has asked to undo it.
+    /// Without a standard all stays known, for a controller that has just begun may not know the host's yet: what is under way goes back by its
+    /// deadline, and what a person has taken back is not forgotten.
     fn end_other_standard(&mut self) {
-        let Some(at) = self.standard_at() else { return };
+        let (Some(at), Some(wanted)) = (self.standard_at(), self.standard.wish()) else { return };
         let HostAct::Standard { wish, .. } = &self.courses[at].record().order.act else { return };
-        if Some(wish) == self.standard.wish() {
+        if wish == wanted {
             return;
         }
         if self.courses[at].is_under_way() {
@@ -427,6 +429,22 @@ impl ChangeWork {
             StandardStep::Begin(own) => self.begin_standard(own),
         }
         true
+    }
+
+    /// What the host says of its standard. While a change is under way of which controllers know, they wait for that; of any other one they
+    /// would wait in vain for the host to use what it may.
+    fn standard_word(&self) -> StandardWord {
+        let word = self.standard.word(self.standard_at().map(|at| &self.courses[at]), unix_s());
+        let is_waiting =
+            matches!(word, StandardWord::Unknown | StandardWord::Lacks { .. } | StandardWord::Drifted { .. });
+        let is_unknown = |course: &&ChangeCourse| {
+            let id = course.record().id();
+            matches!(id, CourseId::Change(_)) && course.is_under_way() && !self.named.contains(&id)
+        };
+        let waits = is_waiting && self.standard.wish().is_some();
+        let Some(course) = self.courses.iter().filter(|_| waits).find(is_unknown) else { return word };
+        let why = course.trouble().unwrap_or("it is not over here, and controllers know of it no more");
+        StandardWord::SteppedAside { reason: format!("{} is in the way: {why}", course.record().id()) }
     }
 
     /// Begins an attempt at once or not at all: a later moment may be one at which the host is frozen.
@@ -557,8 +575,7 @@ impl ChangeWork {
         };
         let aside: Vec<AsideWord> = self.courses.iter().filter_map(aside).collect();
         let wish = self.standard.wish().cloned();
-        let word = self.standard.word(self.standard_at().map(|at| &self.courses[at]), unix_s());
-        let standard = StandardReport { wish, word };
+        let standard = StandardReport { wish, word: self.standard_word() };
         let mut state = self.shared.lock();
         for AsideWord { change, reason, .. } in aside.iter().filter(|word| !state.said.aside.contains(word)) {
             (self.say)(

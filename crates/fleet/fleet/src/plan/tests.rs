@@ -282,19 +282,33 @@ fn with_too_few_spares_the_first_ones_are_replaced() {
 /// how many wishes were refused.
 #[track_caller]
 fn check_mended(wishes: &str, untuned: &str, expected: &str, said: &[&str], refused: usize) {
+    let words = "its host does not meet its standard of tuning";
+    check_mended_by((UnfitMember::Untuned, words), wishes, untuned, expected, (said, refused));
+    let words = "it is not known whether its host meets its standard of tuning";
+    check_mended_by((UnfitMember::StandardUnheard, words), wishes, untuned, expected, (said, refused));
+}
+
+#[track_caller]
+fn check_mended_by(
+    (unfit, words): (UnfitMember, &str),
+    wishes: &str,
+    untuned: &str,
+    expected: &str,
+    (said, refused): (&[&str], usize),
+) {
     let (policy, inventory) = (policy("web=3"), inventory(FIVE));
     let current = try_plan(&policy, &inventory, &FleetContent::default(), "").expect("a plan").content;
     let wish = |word: &str| Replacement { member: word.parse().expect("a name"), by: None };
     let wishes: Vec<Replacement> = wishes.split_whitespace().map(wish).collect();
-    let untuned =
-        untuned.split_whitespace().map(|name| (name.parse().expect("a name"), UnfitMember::Untuned));
+    let untuned = untuned.split_whitespace().map(|name| (name.parse().expect("a name"), unfit));
     let excluded: Excluded = untuned.collect();
     let input =
         FleetPlanInput { policy: &policy, inventory: &inventory, current: &current, excluded: &excluded };
     let SlotChanges { plan, unmet } = mend_slots(&input, &wishes);
     assert_eq!((shown(&plan.content).as_str(), unmet.len()), (expected, refused), "{unmet:?}");
-    let notes: Vec<&str> = plan.steps.iter().filter_map(|step| step.strip_suffix(TAKES_UNTUNED)).collect();
-    assert_eq!(notes, said, "{:?}", plan.steps);
+    let notes: Vec<&String> = plan.steps.iter().filter(|step| step.ends_with(TAKES_UNTUNED)).collect();
+    let said: Vec<String> = said.iter().map(|member| format!("{member}: {words}{TAKES_UNTUNED}")).collect();
+    assert_eq!(notes, said.iter().collect::<Vec<_>>(), "{:?}", plan.steps);
     // A wish of a person for a member that lives is not fulfilled by a host without its standard.
     let strict = change_slots(&input, &wishes);
     let taken = members(&strict.plan.content).find(|member| excluded.contains_key(*member));

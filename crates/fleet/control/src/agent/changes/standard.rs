@@ -138,8 +138,11 @@ impl Standard {
 
     /// Takes an order.
     pub(super) fn take(&mut self, order: Option<StandardOrder>, now: Now) {
+        let is_paused = matches!(self.found, Some(Found::Failed(_))) && now < self.plan_at;
         let Some(order) = order else {
-            (self.order, self.found) = (None, None);
+            self.order = None;
+            // A pause after a failure goes on, whatever is heard meanwhile.
+            self.found = self.found.take().filter(|_| is_paused);
             return;
         };
         if self.record.wish.as_ref() != Some(&order.wish) {
@@ -149,7 +152,8 @@ impl Standard {
             (self.found, self.plan_failures) = (None, 0);
             self.plan_soon(now);
         }
-        if self.order.as_ref().is_none_or(|(before, _)| order.may_act && !before.may_act) {
+        let is_news = self.order.as_ref().is_none_or(|(before, _)| order.may_act && !before.may_act);
+        if is_news && !is_paused {
             self.plan_soon(now);
         }
         self.order = Some((order, now));
@@ -244,8 +248,9 @@ impl Standard {
         self.found = Some(found);
     }
 
-    /// An attempt could not be begun at all.
+    /// The attempt that was about to begin could not be begun at all, and is none.
     pub(super) fn not_begun(&mut self, why: String, now: Now) {
+        self.record.tries.pop();
         (self.found, self.is_tried) = (Some(Found::Failed(why)), false);
         self.plan_at = after(now, RETRY_AFTER);
     }

@@ -73,7 +73,7 @@ impl Controller {
         let routers = routers.collect();
         let (members, lists) = (self.member_orders(record.report()), self.router_lists.orders(record));
         let (tune, changes) = (self.tuning.orders(record.report()), self.tuning.changes.orders(host));
-        let standard = self.tuning.standards.of(host);
+        let standard = self.tuning.standards.of(host, self.register.view());
         let orders = TurnOrders { routers, members, lists, tune, changes, standard, ..TurnOrders::default() };
         // An agent without a seat has been told so.
         let _ = self.seats.set_orders(host, orders);

@@ -29,11 +29,8 @@ impl Controller {
         }
     }
 
-    /// Records that a host may act; the host, if that cannot be recorded. The controller that has its turns does it.
+    /// Records that a host may act; the host, if that cannot be recorded.
     fn record_grant(&mut self, NewGrant { host, why }: NewGrant) -> Option<HostId> {
-        if !self.agents.get(&host)?.is_direct() {
-            return None;
-        }
         let own = controller_of(&self.settings.fleet, self.settings.host.as_str());
         let why = escape::line(&why);
         let why = &why[..why.floor_char_boundary(WHY_LEN_MAX)];

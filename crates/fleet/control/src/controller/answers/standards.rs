@@ -63,7 +63,9 @@ fn counted_hosts<'a, 'c: 'a>(
     for (host, row) in hosts {
         let Some(state) = row.state else { continue };
         *counts.entry(state).or_default() += 1;
-        if state.needs_person(orders.is_granted(host)) {
+        if let Some(why) = orders.missing(host, row) {
+            needy.push((host, state, why.to_owned()));
+        } else if state.needs_person(orders.is_granted(host)) {
             needy.push((host, state, why(row, state)));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::health::HealthThresholds;
-use fleet::{GenerationNumber, HostId, RouterId};
+use fleet::{GenerationNumber, HostId, MemberId, RouterId};
 use stdx::clock::Now;
 
 use super::member_figures::MemberFigures;
@@ -243,9 +243,10 @@ impl Agents {
         std::mem::replace(&mut self.oldest_read, oldest) != oldest
     }
 
-    /// The oldest generation that a router read at the last look.
-    pub(crate) fn oldest_read(&self) -> Option<GenerationNumber> {
-        self.oldest_read
+    /// A router has a text with a member that has no slot any more: it may store something there which it, or others, replace
+    /// or delete elsewhere. Silent routers count, too: nothing but their agent is known to be away.
+    pub(crate) fn may_write_to(&self, member: &MemberId, view: &FleetView) -> bool {
+        self.oldest_read.is_some_and(|oldest| oldest.0 < view.flushes_wanted(member))
     }
 
     /// Routers may have others than at the last look.
@@ -320,11 +321,11 @@ mod tests {
     fn routers_that_an_agent_names_no_more_have_left() {
         let mut agents = Agents::new(at(0));
         agents.take(turn(1, &[("r1", Some(3)), ("r2", Some(2))]), true, at(0));
-        assert!(agents.find_oldest_read() && agents.oldest_read() == Some(GenerationNumber(2)));
+        assert!(agents.find_oldest_read() && agents.oldest_read == Some(GenerationNumber(2)));
         let taken = agents.take(turn(2, &[("r1", Some(3))]), true, at(0)).expect("a newer one");
         assert_eq!(taken.left.iter().map(RouterId::as_str).collect::<Vec<_>>(), ["r2"]);
         assert!(agents.has_new_readers() && agents.find_oldest_read());
-        assert_eq!(agents.oldest_read(), Some(GenerationNumber(3)));
+        assert_eq!(agents.oldest_read, Some(GenerationNumber(3)));
         assert!(!agents.find_oldest_read(), "nothing is new");
     }
 

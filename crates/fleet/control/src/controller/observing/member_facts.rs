@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::health::HitCounts;
-use fleet::{Excluded, FleetMember, GenerationNumber, MemberId, UnfitMember};
+use fleet::{Excluded, FleetMember, FleetPolicy, GenerationNumber, MemberId, UnfitMember};
 use stdx::clock::Now;
 
 use super::agents::Agents;
@@ -124,7 +124,12 @@ impl<'c> MemberFacts<'c> {
     /// Members that take no slot now: those that are not empty, do not answer, whose agent has not spoken, whose host does not meet its
     /// standard, or that are in quarantine with or without their host.
     pub(crate) fn excluded(&self) -> Excluded {
-        let standards = HostStandards::of(self.view, self.agents);
+        self.excluded_by(self.view.policy())
+    }
+
+    /// The same by the standards of a policy that is not in force yet.
+    pub(crate) fn excluded_by(&self, policy: Option<&FleetPolicy>) -> Excluded {
+        let standards = HostStandards::by(policy, self.view, self.agents);
         let unfit = |member: &FleetMember| Some((member.id.clone(), self.unfit(member, &standards)?));
         self.view.inventory().members().filter_map(unfit).collect()
     }
@@ -147,7 +152,7 @@ impl<'c> MemberFacts<'c> {
             (MemberState::Stale, None) => Some(UnfitMember::NoAgent),
             (MemberState::Stale, Some(_)) => Some(UnfitMember::NotEmptied),
             // The last of all causes: a lost member's slot is given to such a one if there is nobody else.
-            _ => (!standards.is_fit(&member.host)).then_some(UnfitMember::Untuned),
+            _ => standards.unfit(&member.host),
         }
     }
 
@@ -213,10 +218,9 @@ impl<'c> MemberFacts<'c> {
         }
     }
 
-    /// A router has a text with a member that has no slot any more: it may store something there which it, or others, replace
-    /// or delete elsewhere. Silent routers count, too: nothing but their agent is known to be away.
+    /// A router has a text with a member that has no slot any more.
     pub(crate) fn may_be_written_to(&self, member: &MemberId) -> bool {
-        self.agents.oldest_read().is_some_and(|oldest| oldest.0 < self.flushes_wanted(member))
+        self.agents.may_write_to(member, self.view)
     }
 
     /// What the agent beside a member says of it. What the agent of another host says of it does not count.
@@ -225,12 +229,9 @@ impl<'c> MemberFacts<'c> {
         self.agents.get(host)?.report().members.iter().find(|report| report.member == *member)
     }
 
-    /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it
-    /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
-    /// counts for a member that has no slot in any.
+    /// The order to be emptied that a member without a slot must have carried out.
     pub(crate) fn flushes_wanted(&self, member: &MemberId) -> u64 {
-        let oldest = self.view.generations().keys().next().map_or(1, |oldest| oldest.0);
-        self.view.last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
+        self.view.flushes_wanted(member)
     }
 
     /// Whether a member has carried out the order to be emptied of this generation.

@@ -7,8 +7,8 @@ use fleet::drain::DrainPhase;
 use fleet::health::HitCounts;
 use fleet::resize::{ClusterResize, GainedKeys, PER_SLOT_ATTRIBUTES};
 use fleet::{
-    ClusterName, ClusterRecord, FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, PlanError, ViewName,
-    plan, policy_with_slots, texts,
+    ClusterName, ClusterRecord, FleetContent, FleetPlan, FleetPlanInput, FleetPolicy, PlanError, UnfitMember,
+    ViewName, plan, policy_with_slots, texts,
 };
 use stdx::words::counted;
 
@@ -163,22 +163,35 @@ impl Planner<'_> {
         policy: &FleetPolicy,
         current: &FleetContent,
     ) -> Result<FleetPlan, PlanError> {
-        let (inventory, excluded) = (self.facts.view().inventory(), &self.facts.excluded());
+        let (inventory, excluded) = (self.facts.view().inventory(), &self.facts.excluded_by(Some(policy)));
         plan(&FleetPlanInput { policy, inventory, current, excluded })
     }
 
     /// Why a policy has no plan; of members that are missing, how many of which class and in which zones.
     pub(super) fn missing(&self, error: &PlanError, policy: &FleetPolicy, current: &FleetContent) -> String {
         let PlanError::NoSpare { cluster, slot, .. } = error else { return error.to_string() };
+        let hint = self.standards_hint(policy).map_or(String::new(), |hint| format!("\n  hint: {hint}"));
         let (Some(policy), Some(old)) = (policy.cluster(cluster), current.cluster(cluster)) else {
-            return error.to_string();
+            return format!("{error}{hint}");
         };
         let (needed, missing) = (policy.slots.saturating_sub(old.slots.len()), policy.slots - slot);
         let class = policy.class.as_ref().map_or(String::new(), |class| format!(" of class {class}"));
         let zones: Vec<&str> = policy.zones.iter().map(|zone| zone.as_str()).collect();
         let zones = if zones.is_empty() { String::new() } else { format!(" in zone {}", zones.join(" or ")) };
         let are = if missing == 1 { "is" } else { "are" };
-        format!("{} needed, and {missing} {are} missing{class}{zones}: {error}", counted_are(needed))
+        format!("{} needed, and {missing} {are} missing{class}{zones}: {error}{hint}", counted_are(needed))
+    }
+
+    /// What to do about members that have no slot by a policy because it brings the standards of their hosts as well.
+    fn standards_hint(&self, policy: &FleetPolicy) -> Option<String> {
+        let present = self.facts.view().policy().map_or(&[][..], |policy| &policy.tunings);
+        let excluded = self.facts.excluded_by(Some(policy));
+        let is_untuned = excluded.values().any(|unfit| *unfit == UnfitMember::Untuned);
+        (policy.tunings != present && is_untuned).then(|| {
+            "hosts are told the standards of a policy when it is in force: apply it first without the slots that are new (the first policy of a \
+             fleet: without [[cluster]] and [[view]]), and as a whole when `control status` says that hosts meet them"
+                .to_owned()
+        })
     }
 
     /// All at once, as a person asks.

@@ -189,6 +189,14 @@ impl FleetView {
         self.slots.0.get(member).map(|last| last.generation)
     }
 
+    /// The order to be emptied that a member without a slot must have carried out: the number behind that generation, for it
+    /// misses the deletes that come after. What was before the generations that are kept is not known, so the oldest of them
+    /// counts for a member that has no slot in any.
+    pub(crate) fn flushes_wanted(&self, member: &MemberId) -> u64 {
+        let oldest = self.generations().keys().next().map_or(1, |oldest| oldest.0);
+        self.last_slot(member).map_or(0, |last| last.0 + 1).max(oldest)
+    }
+
     /// What is in force; nothing before the first generation.
     pub(crate) fn content(&self) -> FleetContent {
         self.current().map_or_else(FleetContent::default, |current| current.content.clone())

@@ -24,11 +24,13 @@ pub struct StandardHost<'a> {
     pub is_frozen: bool,
     /// It is in a change of hosts that is on its way.
     pub is_in_change: bool,
+    /// It had work and was being tuned, or might be, when it was heard last: the standard may be what has cut it off.
+    pub is_cut_off: bool,
 }
 
 impl StandardHost<'_> {
     fn is_being_repaired(&self) -> bool {
-        self.has_work && self.said == StandardSaid::Word(&StandardWord::Tuning)
+        self.is_cut_off || self.has_work && self.said == StandardSaid::Word(&StandardWord::Tuning)
     }
 }
 
@@ -80,6 +82,7 @@ mod tests {
             has_work: false,
             is_frozen: false,
             is_in_change: false,
+            is_cut_off: false,
         };
         change(&mut one);
         !granted(&[one]).is_empty()
@@ -133,6 +136,7 @@ mod tests {
                 has_work,
                 is_frozen: false,
                 is_in_change: false,
+                is_cut_off: false,
             };
             names.iter().enumerate().map(one).collect()
         };
@@ -143,5 +147,11 @@ mod tests {
         }
         assert!(granted(&hosts(REPAIRS_AT_ONCE_MAX + 1, true)).is_empty());
         assert_eq!(granted(&hosts(2, false)).len(), 7, "hosts without work wait for nobody");
+        // One that was cut off keeps its place, also when its slots have gone to others.
+        let mut cut = hosts(0, true);
+        for host in &mut cut[..3] {
+            (host.said, host.has_work, host.is_cut_off) = (StandardSaid::Silent, false, true);
+        }
+        assert_eq!(granted(&cut).into_iter().collect::<Vec<_>>(), [&names[3]]);
     }
 }

@@ -107,7 +107,7 @@ impl StandardState {
             StandardState::Meets
             | StandardState::Tuning
             | StandardState::Unknown
-            // Other lines of the status name it.
+            // Whoever knows since when it is silent knows more.
             | StandardState::Silent => false,
         }
     }

@@ -171,3 +171,46 @@ fn a_plan_that_fails_is_tried_again_after_pauses_that_grow() {
     standard.planned(Err("busy".to_owned()), at(now));
     assert_eq!(next(&standard, now + 2), plan("p"), "one failure");
 }
+
+#[test]
+fn a_pause_goes_on_when_a_controller_that_has_just_begun_knows_of_no_standard() {
+    let mut standard = standard();
+    standard.take(order("p", true), at(0));
+    standard.planned(lacks("1"), at(0));
+    standard.begin(own("a"), NOON).expect("it is ordered");
+    standard.not_begun("it is busy".to_owned(), at(1));
+    let refused = StandardWord::Refused { reason: "it is busy".to_owned() };
+    let end = 1 + RETRY_AFTER.as_secs();
+    for s in [2, 3] {
+        standard.take(None, at(s));
+        assert_eq!(
+            (next(&standard, s), standard.word(None, NOON)),
+            (StandardStep::Rest, StandardWord::Unknown)
+        );
+        standard.take(order("p", true), at(s));
+        assert_eq!((next(&standard, s), standard.word(None, NOON)), (StandardStep::Rest, refused.clone()));
+        standard.take(order("p", false), at(s));
+        standard.take(order("p", true), at(s));
+        assert_eq!(next(&standard, end - 1), StandardStep::Rest);
+    }
+    assert_eq!(next(&standard, end), plan("p"));
+    // Another standard waits for nothing.
+    standard.take(order("q", true), at(4));
+    assert_eq!(next(&standard, 4), plan("q"));
+}
+
+#[test]
+fn an_attempt_that_could_not_be_begun_is_none_of_the_three() {
+    let mut standard = standard();
+    let pause = RETRY_AFTER.as_secs();
+    for count in 0..=TRIES_MAX as u64 {
+        let s = count * pause;
+        standard.take(order("p", true), at(s));
+        standard.planned(lacks("1"), at(s));
+        assert_eq!(next(&standard, s), StandardStep::Begin(own("a")), "after {count}");
+        standard.begin(own("a"), NOON + s).expect("it is ordered");
+        standard.not_begun("look how the host is: it is busy".to_owned(), at(s));
+        let reason = "look how the host is: it is busy".to_owned();
+        assert_eq!(standard.word(None, NOON + s), StandardWord::Refused { reason });
+    }
+}

@@ -4,6 +4,7 @@ use fleet::tuning::standards::StandardWord;
 
 use super::*;
 use crate::audit::{AuditHead, AuditLog};
+use crate::controller::changes::HostsNow;
 use crate::service::turn::{PlanWish, StandardOrder, StandardReport};
 use crate::testing::Scratch;
 
@@ -59,6 +60,9 @@ impl Stage {
     }
 }
 
+/// Rounds after which a controller that has begun has heard all agents that there are.
+const HEARD_AFTER: usize = 26;
+
 /// Four hosts; the first two have slots of `web`. The last two have no router, and so no work.
 fn stage(drift: &str) -> Stage {
     let mut stage = Stage::running(4);
@@ -70,7 +74,7 @@ fn stage(drift: &str) -> Stage {
     }
     stage.rounds(2);
     assert_eq!(stage.apply(&tuned(drift, 2)).status, 200);
-    stage.rounds(2);
+    stage.rounds(HEARD_AFTER);
     stage
 }
 
@@ -215,11 +219,217 @@ fn who_may_act_is_in_the_audit_log_before_and_nobody_may_without_it() {
     let mut stage = stage("repair");
     let (log, _) = AuditLog::open(&scratch.path("audit"), &AuditHead::START, None).expect("a log");
     stage.controller = controller(&stage.register, &stage.seats).recording(log);
-    stage.rounds(5);
+    stage.rounds(HEARD_AFTER);
     stage.says(0, drifted());
     assert!(stage.may_act(0));
     stage.rounds(3);
     let text = std::fs::read_to_string(scratch.path("audit")).expect("a log");
     let line = "h1 gets the standard of all other hosts, profile memcached: it met it, and 1 setting is no longer as wanted: a is 1, and 2 is wanted";
     assert_eq!(text.matches(line).count(), 2, "begun and done, once: {text}");
+}
+
+#[test]
+fn a_controller_that_has_just_begun_tells_a_host_its_standard_in_its_first_answer() {
+    let mut stage = stage("report");
+    // One has no member in the inventory.
+    let mut routes_only = FakeAgent::new(9, "a");
+    routes_only.report.members.clear();
+    let expected = StandardOrder { wish: wish(), may_act: false, confirm_ms: 600_000 };
+    for mut agent in [stage.agents.remove(0), routes_only] {
+        let seats = Arc::new(AgentSeats::default());
+        let mut controller = named_controller(&stage.register, &seats, "c2");
+        agent.report.turn += 1;
+        let turn = ControllerMessage::Turn(agent.report.clone());
+        controller.on_message(turn, Now::at_ms(1000), UNIX_S);
+        let orders = stage.runtime.block_on(seats.answer(&agent.report, Duration::ZERO)).expect("a seat");
+        assert_eq!(orders.standard, Some(expected.clone()), "{}", agent.report.host);
+        controller.tick(Now::at_ms(5000));
+        agent.report.turn += 1;
+        let turn = ControllerMessage::Turn(agent.report.clone());
+        controller.on_message(turn, Now::at_ms(5000), UNIX_S);
+        let orders = stage.runtime.block_on(seats.answer(&agent.report, Duration::ZERO)).expect("a seat");
+        assert_eq!(orders.standard, Some(expected.clone()), "{}", agent.report.host);
+    }
+}
+
+#[test]
+fn hosts_that_are_cut_off_while_they_are_repaired_keep_their_places() {
+    let mut stage = Stage::running(7);
+    for at in 0..7 {
+        stage.says(at, StandardWord::Meets);
+    }
+    stage.rounds(2);
+    assert_eq!(stage.apply(&tuned("repair", 2)).status, 200);
+    stage.rounds(HEARD_AFTER);
+    for at in 0..7 {
+        stage.says(at, drifted());
+    }
+    stage.rounds(2);
+    let granted = |stage: &Stage| -> Vec<usize> {
+        let standards = &stage.controller.tuning.standards;
+        let host = |number: usize| format!("h{number}").parse().expect("a name");
+        (1..=7).filter(|number| standards.is_granted(&host(*number))).collect()
+    };
+    assert_eq!(granted(&stage), [1, 2, 3, 4]);
+    // One was heard at it, and another one has not come so far.
+    stage.says(2, StandardWord::Tuning);
+    stage.rounds(1);
+    stage.agents[2].is_gone = true;
+    stage.agents[3].is_gone = true;
+    stage.rounds(60);
+    assert_eq!(granted(&stage), [1, 2], "no others get their places");
+    let text = stage.text(ControlQuestion::Status);
+    for host in ["h3", "h4"] {
+        let line = format!(
+            "  {host}: it has fallen silent while it was tuned again, and keeps its place until it is heard"
+        );
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+    // A controller that has just begun hears first who is at it.
+    stage.agents[2].is_gone = false;
+    stage.controller = controller_at(&stage.register, &stage.seats, "c1", stage.now_ms, stage.unix_s);
+    stage.rounds(20);
+    assert_eq!(granted(&stage), []);
+    stage.rounds(10);
+    assert_eq!(granted(&stage), [1, 2, 5], "and one is at it");
+}
+
+#[test]
+fn a_host_that_comes_from_another_controller_is_in_this_ones_audit_log_before_it_may_act() {
+    let scratch = Scratch::new();
+    let mut stage = stage("repair");
+    let (log, _) = AuditLog::open(&scratch.path("audit"), &AuditHead::START, None).expect("a log");
+    stage.controller = controller(&stage.register, &stage.seats).recording(log);
+    stage.says(0, drifted());
+    // Another controller has the turns of this host, and passes them on.
+    let relayed = |stage: &mut Stage| {
+        stage.agents[0].report.turn += 1;
+        let report = stage.agents[0].report.clone();
+        stage.controller.now = Now::at_ms(stage.now_ms);
+        stage.controller.on_turn(report, false);
+    };
+    for _ in 0..HEARD_AFTER + 2 {
+        relayed(&mut stage);
+        stage.now_ms += 1000;
+        stage.controller.tick(Now::at_ms(stage.now_ms));
+    }
+    let host: HostId = "h1".parse().expect("a name");
+    assert!(stage.controller.tuning.standards.is_granted(&host));
+    assert!(!stage.text(ControlQuestion::Status).contains("  h1: it met it"), "it needs no person");
+    let lines = || {
+        let text = std::fs::read_to_string(scratch.path("audit")).expect("a log");
+        text.matches("h1 gets the standard").count()
+    };
+    assert_eq!(lines(), 0);
+    // It comes here, and is not told before it is looked at here.
+    stage.agents[0].report.turn += 1;
+    let report = stage.agents[0].report.clone();
+    stage.message(ControllerMessage::Turn(report.clone()));
+    let orders = stage.runtime.block_on(stage.seats.answer(&report, Duration::ZERO)).expect("a seat");
+    assert!(!orders.standard.expect("it has one").may_act && lines() == 0);
+    assert!(stage.may_act(0) && lines() == 2);
+}
+
+#[test]
+fn a_host_whose_grant_cannot_be_recorded_waits_and_a_freeze_reaches_the_others_meanwhile() {
+    let mut stage = stage("report");
+    for at in 2..4 {
+        stage.says(at, lacks());
+    }
+    stage.now_ms += 1000;
+    (2..4).for_each(|at| stage.turn_of_report(at));
+    let now = Now::at_ms(stage.now_ms);
+    let Controller { register, agents, health, tuning, .. } = &mut stage.controller;
+    let (view, agents) = (register.view(), &*agents);
+    let hosts_now = HostsNow::new(view, agents, health);
+    let looked = tuning.standards.look((view, agents), &tuning.changes, Some(&hosts_now), now);
+    let (orders, new) = looked.expect("it is time");
+    let new: Vec<&str> = new.iter().map(|grant| grant.host.as_str()).collect();
+    assert_eq!(new, ["h3", "h4"]);
+    // The log does not take the first of them.
+    let refused: HostId = "h3".parse().expect("a name");
+    tuning.standards.tell(orders, &[refused], now);
+    assert!(!stage.may_act(2) && stage.may_act(3));
+    let zone = stage.agents[3].report.zone.to_string();
+    stage.freeze(&format!("zone/{zone}"));
+    assert!(!stage.may_act(3));
+    for _ in 0..6 {
+        assert!(!stage.may_act(2));
+    }
+    assert!(stage.may_act(2), "ten seconds are over");
+}
+
+#[test]
+fn a_policy_that_brings_standards_gives_no_slots_to_hosts_that_were_not_told_them() {
+    let mut stage = Stage::new(3);
+    stage.rounds(3);
+    let whole = tuned("report", 2);
+    let refused = stage.plan(&whole);
+    let error = refused["error"].as_str().expect("it is refused");
+    assert!(error.contains("its host does not meet its standard of tuning"), "{error}");
+    assert!(error.contains("hint: ") && error.contains("without [[cluster]] and [[view]]"), "{error}");
+    // As it says.
+    let first = "fleet = \"f\"\n[[tuning]]\nprofile = \"memcached\"\ndrift = \"report\"\n";
+    assert_eq!(stage.apply(&ChangeQuestion::Policy(Some(first.to_owned()))).status, 200);
+    stage.says(1, StandardWord::Meets);
+    stage.says(2, StandardWord::Meets);
+    stage.rounds(2);
+    assert_eq!(stage.apply(&whole).status, 200);
+    assert!(["m2 m3", "m3 m2"].contains(&&*stage.slots()), "{}", stage.slots());
+    // Another standard that comes with another slot.
+    stage.says(0, StandardWord::Meets);
+    stage.rounds(HEARD_AFTER);
+    let ChangeQuestion::Policy(Some(text)) = tuned("report", 3) else { panic!("a policy") };
+    let other = ChangeQuestion::Policy(Some(text.replace("\"memcached\"", "\"generic\"")));
+    let refused = stage.plan(&other);
+    let error = refused["error"].as_str().expect("it is refused");
+    assert!(error.contains("apply it first without the slots that are new"), "{error}");
+}
+
+#[test]
+fn a_host_that_routers_still_use_has_work() {
+    let mut stage = stage("report");
+    let name = |member: &str| member.parse().expect("a name");
+    let replaced = |member: &str, by: &str| {
+        let request = ChangeRequest::Replace { member: name(member), by: Some(name(by)), now: true };
+        ChangeQuestion::Requests(vec![request])
+    };
+    assert_eq!(stage.apply(&replaced("m1", "m3")).status, 200);
+    stage.rounds(60);
+    let before = stage.agents[1].report.routers.clone();
+    assert_eq!(stage.apply(&replaced("m3", "m4")).status, 200);
+    stage.rounds(60);
+    assert_eq!(stage.slots(), "m4 m2");
+    stage.says(2, lacks());
+    assert!(stage.may_act(2), "no router uses it any more");
+    // One does.
+    let now = std::mem::replace(&mut stage.agents[1].report.routers, before);
+    stage.turn_of_report(1);
+    assert!(!stage.may_act(2));
+    stage.agents[1].report.routers = now;
+    stage.turn_of_report(1);
+    assert!(stage.may_act(2));
+}
+
+#[test]
+fn a_host_whose_agent_is_not_heard_gets_no_new_slot_for_that_and_one_that_was_never_heard_is_named() {
+    let mut stage = stage("report");
+    stage.agents[2].is_gone = true;
+    stage.rounds(60);
+    // Its server goes on, and its agent does not.
+    let member = stage.agents[2].report.members[0].member.clone();
+    let answer = Ok(Duration::from_millis(1));
+    stage.message(ControllerMessage::Probe(ProbeResult { member, answer }));
+    let all = stage.controller.facts().excluded();
+    assert_eq!(all[&stage.agents[2].report.members[0].member], fleet::UnfitMember::StandardUnheard);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(!text.contains("  h3: no agent"), "its lines say that it is silent: {text}");
+    // A controller that has not heard it at all.
+    stage.controller = controller_at(&stage.register, &stage.seats, "c1", stage.now_ms, stage.unix_s);
+    stage.rounds(2);
+    let named = "  h3: no agent of it is heard, which would tune it";
+    assert!(!stage.text(ControlQuestion::Status).contains(named), "it has just begun");
+    stage.rounds(HEARD_AFTER);
+    let text = stage.text(ControlQuestion::Status);
+    assert!(text.lines().any(|line| line == named), "{text}");
 }
