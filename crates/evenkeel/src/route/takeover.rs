@@ -32,10 +32,7 @@ impl OwnPidFile {
 
     /// Writes it.
     pub(super) fn write(&self) -> Result<(), Failure> {
-        let written = self.path.as_deref().map(PidFile::write).transpose()?;
-        // The one before removes no file that has just been written.
-        std::mem::forget(self.lock().take());
-        *self.lock() = written;
+        *self.lock() = self.path.as_deref().map(PidFile::write).transpose()?;
         Ok(())
     }
 
