@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use super::needs::needs;
 use crate::controller::Controller;
 use crate::controller::answers::changes::change_brief;
+use crate::controller::answers::standards::standards_status;
 use crate::controller::observing::member_facts::MemberCode;
+use crate::controller::tuning::standards::HostStandards;
 
 /// Entries of what needs a person that are listed: a screen or two. The others are counted.
 const NEEDS_MAX: usize = 50;
@@ -53,7 +55,10 @@ impl Controller {
     pub(crate) fn summary(&self) -> ApiReply {
         let (view, book) = (self.register.view(), self.agents.figures().book());
         let codes = self.facts().codes();
-        let needs = needs(self, &codes);
+        let standards = HostStandards::of(view, &self.agents);
+        let needs = needs(self, &codes, &standards);
+        let tunings = view.policy().map_or(&[][..], |policy| &policy.tunings);
+        let (_, standards) = standards_status(tunings, &standards, &self.tuning.standards);
         let content = view.current().map(|current| &current.content);
         let clusters: Vec<ClusterSums> = content
             .map_or(&[][..], |content| &content.clusters)
@@ -88,6 +93,7 @@ impl Controller {
             "zones": zones,
             "routers": self.router_codes(),
             "changes": self.tuning.changes.iter().map(|(_, open)| change_brief(open.change())).collect::<Vec<_>>(),
+            "standards": standards,
             "frozen": view.frozen(),
             "levels": levels,
             "levels_left_out": book.levels_left_out(),
