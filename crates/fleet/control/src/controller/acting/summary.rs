@@ -1,5 +1,5 @@
 //! The summary of the fleet: sums of clusters, and what needs a person. It is for a page that is drawn every few seconds, so it has nothing
-//! of single members but a letter for each slot.
+//! of single members but a letter for each slot. Nor has it a time: of a fleet in which nothing has changed it is the same, and is not sent again.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,6 @@ impl Controller {
         let levels: Vec<Value> = book.levels(self.now).map(level).collect();
         let listed = needs.len().min(NEEDS_MAX);
         let json = json!({
-            "unix_s": self.unix_s,
             "fleet": self.settings.fleet.as_str(),
             "controller": self.settings.host,
             "generation": view.target(),
