@@ -21,12 +21,16 @@ systemctl daemon-reload
 # Servers and routers are reloaded: the new version takes over connections and items. If it cannot, the old one serves on, which must not fail
 # the upgrade of a host.
 for unit in $(systemctl list-units --full --plain --no-legend --state=active evenkeel.service 'evenkeel@*.service' evenkeel-route.service | cut -d ' ' -f 1); do
-    systemctl try-reload-or-restart "$unit" && continue
+    start=try-reload-or-restart
+    # A router that was started by an older unit offers itself nowhere, so nothing can take over from it.
+    [ "$unit" != evenkeel-route.service ] || [ -S /run/evenkeel/route/next ] || start=try-restart
+    systemctl $start "$unit" && continue
     if systemctl --quiet is-active "$unit"; then
         echo "evenkeel: $unit: the new version did not take over, and the old one serves on." \
-            "\`journalctl -u $unit\` says why; then \`systemctl reload $unit\`." >&2
+            "\`journalctl -u $unit\` says why; then \`systemctl reload $unit\`," \
+            "or \`systemctl restart $unit\`, which closes connections and empties a server." >&2
     else
-        # A unit without a reload (warm.conf) was restarted.
+        # A unit without a reload (warm.conf) was restarted, and so was a router that offers itself nowhere.
         echo "evenkeel: $unit did not start in the new version, and is down. \`journalctl -u $unit\` says why." >&2
     fi
 done

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -324,14 +324,53 @@ fn a_successor_that_fails_leaves_the_router_as_it_was() {
     assert!(said.contains("expected the greeting of a router, found the greeting of a server"), "{said}");
     let mut stream = UnixStream::connect(place.path("next")).expect("it listens");
     let hello = br#"{"format":99,"version":"9"}"#;
-    let message = [&10_u32.to_le_bytes()[..], &(hello.len() as u32).to_le_bytes(), hello].concat();
-    stream.write_all(&message).expect("sent");
+    stream.write_all(&message(10, hello)).expect("sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(answer.contains("version 9 takes over otherwise than"), "{answer}");
     assert!(place.routes(&mut router), "{}", place.said());
     clients.check(&place);
+}
+
+/// A message of a take-over.
+fn message(kind: u32, bytes: &[u8]) -> Vec<u8> {
+    [&kind.to_le_bytes()[..], &(bytes.len() as u32).to_le_bytes(), bytes].concat()
+}
+
+/// The kind of the next message, whose bytes are left out.
+fn next_kind(stream: &mut UnixStream) -> u32 {
+    let mut head = [0; 8];
+    stream.read_exact(&mut head).expect("a message");
+    let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    stream.read_exact(&mut vec![0; number(4) as usize]).expect("its bytes");
+    number(0)
+}
+
+#[test]
+fn a_third_router_finds_the_second_one_from_the_moment_when_the_first_one_is_told() {
+    let place = Place::new();
+    let listener = UnixListener::bind(place.path("next")).expect("a socket");
+    listener.set_nonblocking(true).expect("a socket");
+    let mut second = place.start();
+    let (mut first, _) = clock::wait_for(|| listener.accept().ok()).expect("it asks");
+    // The first router, which has nothing to give, ends as soon as it is told.
+    drop(listener);
+    first.set_read_timeout(Some(clock::PATIENCE)).expect("a time limit");
+    assert_eq!(next_kind(&mut first), 10, "the greeting");
+    let offer = br#"{"format":1,"version":"1","addresses":[],"listeners":0,"metrics":0}"#;
+    first.write_all(&message(11, offer)).expect("sent");
+    assert_eq!(next_kind(&mut first), 12, "it routes: {}", place.said());
+    assert_eq!(place.pid(), None);
+    first.write_all(&message(7, b"")).expect("sent");
+    assert_eq!(next_kind(&mut first), 8, "it is told: {}", place.said());
+    let found = UnixStream::connect(place.path("next"));
+    assert!(found.is_ok() && place.pid() == Some(second.0.id()), "{found:?}: {}", place.said());
+    drop((found, first));
+    place.fill();
+    let mut third = place.start();
+    second.ends_well(&place);
+    assert!(place.routes(&mut third), "{}", place.said());
 }
 
 #[test]

@@ -22,6 +22,12 @@ pub(crate) struct KeptDocument {
     pub(crate) tag: String,
 }
 
+impl KeptDocument {
+    pub(crate) fn of(json: String) -> KeptDocument {
+        KeptDocument { tag: tag(json.as_bytes()), json: json.into() }
+    }
+}
+
 /// Documents by path and query.
 #[derive(Default)]
 pub(crate) struct KeptDocuments(Mutex<HashMap<String, (Stopwatch, KeptDocument)>>);
@@ -36,7 +42,7 @@ impl KeptDocuments {
 
     /// Keeps one. At a limit all others go: they would be too old within a second.
     pub(crate) fn keep(&self, name: String, json: String) -> KeptDocument {
-        let document = KeptDocument { tag: tag(json.as_bytes()), json: json.into() };
+        let document = KeptDocument::of(json);
         let mut kept = self.lock();
         kept.retain(|_, (since, _)| since.passed() < KEPT_FOR);
         let len: usize = kept.values().map(|(_, document)| document.json.len()).sum();

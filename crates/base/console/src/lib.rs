@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! browser ─► Host known? ─┬─► a file of `files/`, which is in the binary
-//!                         └─► ConsoleDocuments::document, kept for a second, so that many tabs cost one
+//!                         └─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
 //! ```
 //!
 //! Every answer has the headers that keep a page from loading, running or being framed by anything else. Nothing here knows what is
@@ -10,6 +10,7 @@
 
 mod files;
 mod kept;
+mod under_way;
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteReply, SiteRequest};
 
 use files::ConsoleFile;
-use kept::KeptDocuments;
+use kept::{KeptDocument, KeptDocuments};
+use under_way::{Answered, AnswersUnderWay, UNDER_WAY_MAX};
 
 /// A document, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ pub trait ConsoleDocuments: Send + Sync + 'static {
 pub struct ConsoleSite<D> {
     documents: D,
     kept: KeptDocuments,
+    under_way: AnswersUnderWay,
     /// The name by which browsers may know this program, besides addresses.
     name: Option<String>,
 }
@@ -69,7 +72,19 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 impl<D: ConsoleDocuments> ConsoleSite<D> {
     /// Of these documents, for browsers that know this program by an address, as `localhost`, or by this name.
     pub fn new(documents: D, name: Option<String>) -> ConsoleSite<D> {
-        ConsoleSite { documents, kept: KeptDocuments::default(), name }
+        let (kept, under_way) = (KeptDocuments::default(), AnswersUnderWay::default());
+        ConsoleSite { documents, kept, under_way, name }
+    }
+
+    /// Asks for a document, and keeps it if it is one.
+    async fn ask(&self, name: &str, request: &SiteRequest) -> Option<Answered> {
+        let answer = self.documents.document(&request.path, request.query.as_deref())?;
+        let Document { status, json } = answer.await;
+        let document = match status {
+            200 => self.kept.keep(name.to_owned(), json),
+            _ => KeptDocument::of(json),
+        };
+        Some(Answered { status, document })
     }
 
     /// Whether a browser means this program. A page of somebody else's may have a name that leads here (DNS rebinding); it has no address
@@ -106,15 +121,19 @@ impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
             if let Some(kept) = self.kept.get(&name) {
                 return tagged(JSON, kept.json, &kept.tag, &request);
             }
-            let Some(answer) = self.documents.document(&request.path, request.query.as_deref()) else {
-                return reply(404, PLAIN, "there is no such page; the console is at /\n".into());
+            let Some(shared) = self.under_way.join(&name) else {
+                let text = format!("{{\"error\":\"{UNDER_WAY_MAX} other answers are on their way\"}}");
+                let mut busy = reply(503, JSON, text.into());
+                busy.headers.push(("retry-after", "1".to_owned()));
+                return busy;
             };
-            let Document { status, json } = answer.await;
-            if status != 200 {
-                return reply(status, JSON, json.into());
+            match shared.get_or_init(|| self.ask(&name, &request)).await.clone() {
+                None => reply(404, PLAIN, "there is no such page; the console is at /\n".into()),
+                Some(Answered { status: 200, document }) => {
+                    tagged(JSON, document.json, &document.tag, &request)
+                }
+                Some(Answered { status, document }) => reply(status, JSON, document.json),
             }
-            let kept = self.kept.keep(name, json);
-            tagged(JSON, kept.json, &kept.tag, &request)
         })
     }
 }

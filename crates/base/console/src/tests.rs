@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use super::*;
@@ -136,4 +136,78 @@ fn a_refusal_is_passed_on_and_not_kept() {
         assert_eq!(site.documents.0.load(Relaxed), expected);
     }
     assert_eq!(answer(&site, request("/v1/apply")).status, 404);
+}
+
+/// Documents whose answers take long, and how often they were asked for.
+#[derive(Default)]
+struct Slow {
+    asked: AtomicUsize,
+    is_over: Arc<AtomicBool>,
+}
+
+impl ConsoleDocuments for Slow {
+    fn document(&self, path: &str, _: Option<&str>) -> Option<DocumentAnswer> {
+        self.asked.fetch_add(1, Relaxed);
+        let status = if path == "/v1/away" { 503 } else { 200 };
+        let (is_over, document) = (Arc::clone(&self.is_over), Document { status, json: "{}".to_owned() });
+        Some(Box::pin(std::future::poll_fn(move |_| match is_over.load(Relaxed) {
+            true => Poll::Ready(document.clone()),
+            false => Poll::Pending,
+        })))
+    }
+}
+
+fn poll(answer: &mut SiteAnswer) -> Option<SiteReply> {
+    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(reply) => Some(reply),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn tabs_that_ask_while_an_answer_is_on_its_way_wait_for_it() {
+    let site = Arc::new(ConsoleSite::new(Slow::default(), None));
+    for (path, status) in [("/v1/summary", 200), ("/v1/away", 503)] {
+        site.documents.asked.store(0, Relaxed);
+        site.documents.is_over.store(false, Relaxed);
+        let mut tabs: Vec<SiteAnswer> = (0..50).map(|_| Arc::clone(&site).answer(request(path))).collect();
+        for _ in 0..3 {
+            assert!(tabs.iter_mut().all(|tab| poll(tab).is_none()));
+        }
+        assert_eq!(site.documents.asked.load(Relaxed), 1, "{path}");
+        // The one that has asked is gone, and another one asks in its place.
+        drop(tabs.remove(0));
+        assert!(tabs.iter_mut().all(|tab| poll(tab).is_none()));
+        assert_eq!(site.documents.asked.load(Relaxed), 2, "{path}");
+        site.documents.is_over.store(true, Relaxed);
+        for tab in &mut tabs {
+            assert_eq!(poll(tab).expect("it is over").status, status);
+        }
+        assert_eq!(site.documents.asked.load(Relaxed), 2, "{path}");
+    }
+}
+
+#[test]
+fn beyond_a_limit_of_answers_on_their_way_a_question_is_refused() {
+    let site = Arc::new(ConsoleSite::new(Slow::default(), None));
+    let ask = |at: usize| {
+        let mut answer = Arc::clone(&site).answer(request(&format!("/v1/history?since={at}")));
+        (poll(&mut answer), answer)
+    };
+    let mut waiting = Vec::new();
+    for at in 0..UNDER_WAY_MAX {
+        let (reply, answer) = ask(at);
+        assert_eq!(reply, None);
+        waiting.push(answer);
+    }
+    let refused = ask(UNDER_WAY_MAX).0.expect("it is refused");
+    assert_eq!((refused.status, header(&refused, "retry-after")), (503, Some("1")));
+    assert_eq!(&*refused.body, b"{\"error\":\"16 other answers are on their way\"}");
+    assert_eq!(ask(0).0, None, "it waits with the other one");
+    let mut page = Arc::clone(&site).answer(request("/"));
+    assert_eq!(poll(&mut page).expect("files need no answer").status, 200);
+    assert_eq!(site.documents.asked.load(Relaxed), UNDER_WAY_MAX);
+    // A browser that goes away makes room.
+    waiting.pop();
+    assert_eq!(ask(UNDER_WAY_MAX).0, None);
 }

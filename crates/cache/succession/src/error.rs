@@ -28,7 +28,6 @@ impl Error {
     }
 
     /// With the system's words.
-    #[cfg(test)]
     pub(crate) fn in_full(&self) -> String {
         self.source.as_ref().map_or_else(|| self.to_string(), |source| format!("{self}: {source}"))
     }

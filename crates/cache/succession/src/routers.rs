@@ -10,7 +10,7 @@
 //!  Routes           ───────────────────────────►      accepts nothing more, and begins no request
 //!                   ◄───────────────────────────      Connections: each when it is at rest
 //!                   ◄───────────────────────────      Yours: there are no more
-//!  writes its process id, tells its supervisor
+//!  listens for its own successor, writes its process id, tells its supervisor
 //!  Taken            ───────────────────────────►      ends
 //! ```
 //!

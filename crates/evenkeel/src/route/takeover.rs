@@ -32,10 +32,7 @@ impl OwnPidFile {
 
     /// Writes it.
     pub(super) fn write(&self) -> Result<(), Failure> {
-        let written = self.path.as_deref().map(PidFile::write).transpose()?;
-        // The one before removes no file that has just been written.
-        std::mem::forget(self.lock().take());
-        *self.lock() = written;
+        *self.lock() = self.path.as_deref().map(PidFile::write).transpose()?;
         Ok(())
     }
 
@@ -144,6 +141,12 @@ impl RouterSuccession {
         let mut shown = String::new();
         if let Some(before) = before {
             let begin = || {
+                // Whoever starts meanwhile finds a router there, and waits until this one offers itself.
+                let listen = path.as_deref().map(TakeoverSocket::listen).transpose();
+                socket = listen.unwrap_or_else(|error| {
+                    notice(&format!("nobody can take over from this router: {}", Failure::from(error)));
+                    None
+                });
                 pidfile.write_or_tell();
                 // Before the process ends that the supervisor watches.
                 supervisor.ready_in(rustix::process::getpid());
@@ -163,11 +166,6 @@ impl RouterSuccession {
                     "{dropped} connections were closed, because this router does not listen where they came"
                 ));
             }
-            let listen = path.as_deref().map(TakeoverSocket::listen).transpose();
-            socket = listen.unwrap_or_else(|error| {
-                notice(&format!("nobody can take over from this router: {}", Failure::from(error)));
-                None
-            });
         }
         announce(&shown);
         starter.tell_ready(has_taken_over, verbosity)?;
@@ -175,7 +173,7 @@ impl RouterSuccession {
             let OfferedNetwork { addresses, listeners, metrics, giver, stop } = offered;
             let router = OfferedRouter { addresses, listeners, metrics, giver };
             let leaving = Leaving { stop, pidfile, supervisor };
-            start("takeover", move || router.offer_to_all(&socket, notice, &leaving))?;
+            start("takeover", move || router.offer_to_all(socket, notice, &leaving))?;
         }
         Ok(())
     }

@@ -165,6 +165,31 @@ fn a_version_that_does_not_start_leaves_the_old_one_serving() {
 }
 
 #[test]
+fn a_router_that_offers_itself_nowhere_is_restarted_and_one_that_does_is_taken_over() {
+    if !in_guest(
+        "packages::life::a_router_that_offers_itself_nowhere_is_restarted_and_one_that_does_is_taken_over",
+        packages,
+    ) {
+        return;
+    }
+    install(VERSIONS[0]);
+    // As the unit was before routers took over.
+    succeeds(
+        "sed -i '/^NotifyAccess=/d; /^ExecReload=/d; s/ --takeover .*//' /usr/lib/systemd/system/evenkeel-route.service
+        systemctl daemon-reload && systemctl start evenkeel-route && ! test -e /run/evenkeel/route/next",
+    );
+    let before = main_pid("evenkeel-route");
+    let said = install(VERSIONS[1]);
+    assert!(!said.contains("did not take over"), "{said}");
+    let restarted = main_pid("evenkeel-route");
+    assert_ne!(restarted, before);
+    succeeds("systemctl is-active evenkeel-route && test -S /run/evenkeel/route/next");
+    install(VERSIONS[1]);
+    assert_ne!(main_pid("evenkeel-route"), restarted);
+    wait_for_log("evenkeel-route", "another process routes from now on");
+}
+
+#[test]
 fn a_full_disk_in_the_middle_of_an_upgrade_leaves_the_old_version() {
     if !in_guest("packages::life::a_full_disk_in_the_middle_of_an_upgrade_leaves_the_old_version", packages) {
         return;

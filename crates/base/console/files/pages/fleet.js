@@ -36,9 +36,11 @@ export function draw({ summary }, _, redraw) {
 function note(summary) {
   const names = new Set(summary.clusters.map((/** @type {any} */ one) => one.name));
   for (const one of seen.keys()) if (!names.has(one)) seen.delete(one);
+  const at = Math.floor(Date.now() / 1000);
   for (const { name, requests_per_s } of summary.clusters) {
     const points = seen.get(name) ?? [];
-    if (points[points.length - 1]?.at !== summary.unix_s) points.push({ at: summary.unix_s, value: requests_per_s });
+    // The page is also drawn anew when a person orders a table.
+    if (points[points.length - 1]?.at !== at) points.push({ at, value: requests_per_s });
     seen.set(name, points.slice(-SEEN_MAX));
   }
 }

@@ -46,19 +46,20 @@ impl OfferedRouter {
     /// Offers everything to each process that comes, one after the other, until one has taken it.
     pub fn offer_to_all(
         &self,
-        socket: &TakeoverSocket,
+        mut socket: TakeoverSocket,
         notice: Notice,
         takeovers: &(impl RouterTakeovers + ?Sized),
     ) {
-        for stream in socket.listener.incoming() {
-            let offered = stream
+        loop {
+            let accepted = socket.listener.accept();
+            let offered = accepted
                 .map_err(|error| {
                     // Without free descriptors, each attempt fails at once.
                     std::thread::park_timeout(RETRY);
                     error.to_string()
                 })
-                .and_then(|stream| self.offer(stream));
-            let given = offered.and_then(|wire| self.give(wire, takeovers));
+                .and_then(|(stream, _)| self.offer(stream));
+            let given = offered.and_then(|wire| self.give(wire, &mut socket, takeovers));
             match given {
                 // What comes to rest from now on is closed with this process.
                 Ok((left, _given)) => return takeovers.taken(left),
@@ -108,6 +109,7 @@ impl OfferedRouter {
     fn give(
         &self,
         mut wire: TakeoverWire,
+        socket: &mut TakeoverSocket,
         takeovers: &(impl RouterTakeovers + ?Sized),
     ) -> Result<(usize, Receiver<HandedConnection>), String> {
         let successor = OtherProcess::of(wire.stream())?;
@@ -125,7 +127,12 @@ impl OfferedRouter {
                 Err(_) if successor.is_alive(&wire) => Ok(left),
                 Err(why) => {
                     takeovers.goes_on();
-                    Err(why)
+                    match socket.listen_again() {
+                        Ok(()) => Err(why),
+                        Err(error) => {
+                            Err(format!("{why}; nobody can take over from this router: {}", error.in_full()))
+                        }
+                    }
                 }
             }
         });

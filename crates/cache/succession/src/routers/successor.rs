@@ -80,7 +80,8 @@ impl RouterBefore {
     }
 
     /// Says that this router routes, and takes the connections of the other one until it has none. `addresses` are those of this router.
-    /// `is_stopping`: a signal has told this one to end, and the other one goes on. `begin` is called before the other one ends.
+    /// `is_stopping`: a signal has told this one to end, and the other one goes on. `begin` is called before the other one ends: from then on this one is the router, and the next one
+    /// has to find its socket.
     ///
     /// # Errors
     /// The other one goes on, and this one must not.

@@ -62,6 +62,7 @@ pub struct OfferedServer {
 /// The socket for a successor.
 pub struct TakeoverSocket {
     pub(crate) listener: UnixListener,
+    path: PathBuf,
 }
 
 /// What has become of it.
@@ -97,8 +98,14 @@ impl TakeoverSocket {
         };
         let listener = bind();
         listener
-            .map(|listener| TakeoverSocket { listener })
+            .map(|listener| TakeoverSocket { listener, path: path.to_owned() })
             .map_err(|error| Error::system(format!("listen at {} (--takeover)", path.display()), error))
+    }
+
+    /// Listens at its path again, where a successor that is gone may have taken its place.
+    pub(crate) fn listen_again(&mut self) -> Result<(), Error> {
+        *self = TakeoverSocket::listen(&self.path)?;
+        Ok(())
     }
 
     /// Offers everything, with `memory`, to each process that comes, one after the other, and stops the server for one that is ready.
@@ -259,5 +266,25 @@ fn give(wire: &mut TakeoverWire, stopped: &mut Stopped) -> Result<(), String> {
         // It serves, however slowly it says so: two servers must not use the same memory.
         Err(_) if successor.is_alive(wire) => Ok(()),
         Err(why) => Err(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use os::socket_file::connect_to;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_whose_place_another_one_has_taken_listens_there_again() {
+        let path = std::env::temp_dir().join(format!("succession-again-{}", std::process::id()));
+        let mut own = TakeoverSocket::listen(&path).expect("a socket");
+        drop(TakeoverSocket::listen(&path).expect("that of a successor, which ends"));
+        let refused = connect_to(&path, &[]).expect_err("nobody listens there");
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        own.listen_again().expect("a socket");
+        let _successor = connect_to(&path, &[]).expect("it listens");
+        own.listener.accept().expect("the one that has connected");
+        std::fs::remove_file(&path).expect("it is ours");
     }
 }

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 
 use fleet::MemberId;
 use fleet::rollout::RolloutState;
-use fleet::waves::ChangeState;
+use fleet::tuning::standards::StandardState;
+use fleet::waves::{ChangeState, WaitsFor};
 use serde::Serialize;
 use stdx::words::counted;
 
 use super::figures::RouterCode;
 use crate::controller::Controller;
+use crate::controller::answers::changes::waits_words;
 use crate::controller::answers::signing::certificate_words;
+use crate::controller::answers::standards::waiting_hosts;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
+use crate::controller::tuning::standards::HostStandards;
 
 /// Names in an entry about several routers or hosts.
 const NAMES_MAX: usize = 5;
@@ -44,6 +48,8 @@ pub(super) enum NeedAbout {
     Agents,
     /// A change of hosts, by its number.
     Change(u64),
+    /// Standards of hosts.
+    Standards,
     /// A scope in which nothing changes.
     Frozen(String),
 }
@@ -67,11 +73,16 @@ impl Need {
 }
 
 /// All that needs a person now.
-pub(super) fn needs(controller: &Controller, codes: &BTreeMap<MemberId, MemberCode>) -> Vec<Need> {
+pub(super) fn needs(
+    controller: &Controller,
+    codes: &BTreeMap<MemberId, MemberCode>,
+    standards: &HostStandards<'_>,
+) -> Vec<Need> {
     let mut needs = of_control(controller);
     needs.extend(codes.iter().filter_map(|(id, code)| of_member(controller, id, *code)));
     needs.extend(of_routers(controller));
     needs.extend(of_hosts(controller));
+    needs.extend(of_standards(controller, standards));
     needs.sort();
     needs
 }
@@ -204,11 +215,35 @@ fn of_hosts(controller: &Controller) -> Vec<Need> {
                     format!("Change {number} ({what}) goes back, {} left: {cause}.", counted(left, "host"));
                 (Urgency::Note, text, format!("evenkeel control tune status {number}"))
             }
-            ChangeState::Going { .. } | ChangeState::Done | ChangeState::Undone(_) => continue,
+            // What is not known may be known in a moment, or only after a person has done something.
+            ChangeState::Going { waits_for: waits_for @ WaitsFor::Signal { .. }, .. } => {
+                let text = format!("Change {number} ({what}) {}.", waits_words(&waits_for));
+                (Urgency::Note, text, format!("evenkeel control tune status {number}"))
+            }
+            ChangeState::Going {
+                waits_for: WaitsFor::Time | WaitsFor::Register | WaitsFor::Host(_), ..
+            }
+            | ChangeState::Done
+            | ChangeState::Undone(_) => continue,
         };
         needs.push(Need::new(urgency, NeedAbout::Change(number), text, Some(command)));
     }
     needs
+}
+
+/// One entry for all hosts: a standard may be new to thousands of them.
+fn of_standards(controller: &Controller, standards: &HostStandards<'_>) -> Option<Need> {
+    let waiting = waiting_hosts(standards, &controller.tuning.standards);
+    let names: Vec<String> = waiting.iter().map(|(host, _)| host.to_string()).collect();
+    let mut counts: BTreeMap<StandardState, usize> = BTreeMap::new();
+    waiting.iter().for_each(|(_, state)| *counts.entry(*state).or_default() += 1);
+    let counts: Vec<String> =
+        counts.iter().map(|(state, count)| format!("{} {count}", state.word().replace('_', " "))).collect();
+    (!names.is_empty()).then(|| {
+        let who = format!("{} ({})", counted(names.len(), "host"), listed(&names));
+        let text = format!("Standards of hosts wait for a person at {who}: {}.", counts.join(", "));
+        Need::new(Urgency::Note, NeedAbout::Standards, text, Some("evenkeel control status".to_owned()))
+    })
 }
 
 fn listed(names: &[String]) -> String {

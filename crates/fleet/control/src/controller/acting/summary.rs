@@ -1,5 +1,5 @@
 //! The summary of the fleet: sums of clusters, and what needs a person. It is for a page that is drawn every few seconds, so it has nothing
-//! of single members but a letter for each slot.
+//! of single members but a letter for each slot. Nor has it a time: of a fleet in which nothing has changed it is the same, and is not sent again.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use super::needs::needs;
 use crate::controller::Controller;
 use crate::controller::answers::changes::change_brief;
+use crate::controller::answers::standards::standards_status;
 use crate::controller::observing::member_facts::MemberCode;
+use crate::controller::tuning::standards::HostStandards;
 
 /// Entries of what needs a person that are listed: a screen or two. The others are counted.
 const NEEDS_MAX: usize = 50;
@@ -53,7 +55,10 @@ impl Controller {
     pub(crate) fn summary(&self) -> ApiReply {
         let (view, book) = (self.register.view(), self.agents.figures().book());
         let codes = self.facts().codes();
-        let needs = needs(self, &codes);
+        let standards = HostStandards::of(view, &self.agents);
+        let needs = needs(self, &codes, &standards);
+        let tunings = view.policy().map_or(&[][..], |policy| &policy.tunings);
+        let (_, standards) = standards_status(tunings, &standards, &self.tuning.standards);
         let content = view.current().map(|current| &current.content);
         let clusters: Vec<ClusterSums> = content
             .map_or(&[][..], |content| &content.clusters)
@@ -73,7 +78,6 @@ impl Controller {
         let levels: Vec<Value> = book.levels(self.now).map(level).collect();
         let listed = needs.len().min(NEEDS_MAX);
         let json = json!({
-            "unix_s": self.unix_s,
             "fleet": self.settings.fleet.as_str(),
             "controller": self.settings.host,
             "generation": view.target(),
@@ -88,6 +92,7 @@ impl Controller {
             "zones": zones,
             "routers": self.router_codes(),
             "changes": self.tuning.changes.iter().map(|(_, open)| change_brief(open.change())).collect::<Vec<_>>(),
+            "standards": standards,
             "frozen": view.frozen(),
             "levels": levels,
             "levels_left_out": book.levels_left_out(),

@@ -279,7 +279,8 @@ fn write_state(text: &mut String, state: &ChangeState) -> fmt::Result {
     }
 }
 
-fn waits_words(waits_for: &WaitsFor) -> String {
+/// What a change waits for, as a clause.
+pub(crate) fn waits_words(waits_for: &WaitsFor) -> String {
     match waits_for {
         WaitsFor::Time => "waits for figures, or for the time of the wave".to_owned(),
         WaitsFor::Register => "waits for the register".to_owned(),

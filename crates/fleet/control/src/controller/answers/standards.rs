@@ -53,6 +53,15 @@ pub(crate) fn standards_status(
     (lines, json!({"of": rows, "mixed": mixed.len(), "first_mixed": first_of(&mixed)}))
 }
 
+/// Hosts that need a person because of their standard, by their names.
+pub(crate) fn waiting_hosts<'c>(
+    standards: &HostStandards<'c>,
+    orders: &StandardOrders,
+) -> Vec<(&'c HostId, StandardState)> {
+    let states = standards.iter().filter_map(|(host, row)| Some((host, row.state?)));
+    states.filter(|(host, state)| state.needs_person(orders.is_granted(host))).collect()
+}
+
 type Needy<'c> = Vec<(&'c HostId, StandardState, String)>;
 
 fn counted_hosts<'a, 'c: 'a>(

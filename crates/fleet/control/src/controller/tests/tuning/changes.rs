@@ -509,6 +509,16 @@ fn an_objective_that_is_not_known_to_be_met_tells_no_further_host() {
         "this controller asks no Prometheus (--prometheus); one that does goes on with the change",
     );
     assert_eq!((fleet.reached, fleet.changed()), (reached, reached));
+    let (_, summary) = fleet.ask(ControlQuestion::Summary);
+    let needs = summary["needs"].as_array().expect("a list");
+    let waiting = needs.iter().find(|need| need["about"] == json!({"kind": "change", "id": 1}));
+    let waiting = waiting.unwrap_or_else(|| panic!("{summary}"));
+    let text = waiting["text"].as_str().expect("a text");
+    assert!(text.contains(" waits for the objective: this controller asks no Prometheus "), "{text}");
+    assert_eq!(
+        (&waiting["urgency"], &waiting["command"]),
+        (&json!("note"), &json!("evenkeel control tune status 1"))
+    );
     fleet.stage.controller.tuning.changes.ask_objectives_on(Some(Arc::default()));
     for _ in 0..60 {
         fleet.hear_objective(Ok(()));

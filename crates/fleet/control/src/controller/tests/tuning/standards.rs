@@ -179,6 +179,13 @@ fn the_status_counts_hosts_and_names_those_that_need_a_person() {
         of["first_needy"][0],
         json!({"host": "h1", "state": "drifted", "why": "it met it, and 1 setting is no longer as wanted: a is 1, and 2 is wanted"})
     );
+    let reply = stage.controller.answer(ControlQuestion::Summary, &owner());
+    let summary: Value = serde_json::from_str(&reply.json).expect("JSON");
+    let needs = summary["needs"].as_array().expect("a list");
+    let texts: Vec<&str> = needs.iter().filter_map(|need| need["text"].as_str()).collect();
+    let waiting = "Standards of hosts wait for a person at 3 hosts (h1, h2, h4): drifted 1, stepped aside 1, older agent 1.";
+    assert!(texts.contains(&waiting), "{texts:?}");
+    assert_eq!(summary["standards"], json["standards"]);
     let figures = stage.controller.figures();
     assert_eq!((figures.standard_hosts["older_agent"], figures.standard_hosts["tuning"]), (1, 0));
     // One that is heard no more is counted so.

@@ -37,6 +37,10 @@ fn a_fleet_that_is_well_needs_nobody() {
         (&json!(1), &json!(2))
     );
     assert_eq!((&summary["routers"]["current"], &summary["generation"]), (&json!(4), &json!(1)));
+    // So a browser that has it already is not sent it again.
+    stage.unix_s += 60;
+    stage.rounds(60);
+    assert_eq!(stage.summary(), summary, "nothing has changed but the time");
 }
 
 #[test]
