@@ -296,11 +296,7 @@ fn hosts_that_are_cut_off_while_they_are_repaired_keep_their_places() {
     stage.agents[2].is_gone = false;
     stage.controller = controller_at(&stage.register, &stage.seats, "c1", stage.now_ms, stage.unix_s);
     stage.rounds(20);
-<<<<<<< HEAD
-    assert!(granted(&stage).is_empty(), "{:?}", granted(&stage));
-=======
     assert!(granted(&stage).is_empty());
->>>>>>> fleet-fixs
     stage.rounds(10);
     assert_eq!(granted(&stage), [1, 2, 5], "and one is at it");
 }
