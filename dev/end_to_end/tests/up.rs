@@ -374,8 +374,9 @@ fn a_cluster_is_a_control_plane_with_one_host() {
     assert_eq!(control(&up, &["plan"]), (Some(0), "nothing to do\n".to_owned(), String::new()));
 
     // A replacement is shown, and carried out with its reason.
-    let (code, text, _) = control(&up, &["replace", "server-2"]);
-    assert!(code == Some(0) && text.contains("server-2 leaves slot s1 to server-4, in phases"), "{text}");
+    let (code, text, said) = control(&up, &["replace", "server-2"]);
+    let words = "server-2 leaves slot s1 to server-4, in phases";
+    assert!(code == Some(0) && text.contains(words), "{code:?} {text}{said}");
     let (code, text, _) = control(&up, &["replace", "server-2", "--now"]);
     assert!(code == Some(0) && text.contains("server-4 takes slot s1 in place of server-2"), "{text}");
     assert!(text.contains("server-2 lives: until all routers have this generation"), "{text}");

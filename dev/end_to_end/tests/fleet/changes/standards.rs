@@ -123,10 +123,11 @@ fn an_agent_that_has_lost_its_controllers_tunes_nothing_and_goes_back() {
     scene.write("do-apply", "while [ ! -e go ]; do sleep 0.05; done");
     let seen = order(&scene, "standard-1", true, 2000);
     until(&scene, seen, "standard-1", |word| word == "tuning");
+    let is_there = clock::wait_for(|| (value(&scene) == "new").then_some(()));
+    assert!(is_there.is_some(), "{}", scene.read("log"));
     scene.controller.order(None);
     scene.write("go", "");
-    let gone =
-        clock::wait_for(|| (scene.read("log").contains("apply") && value(&scene) == "old").then_some(()));
+    let gone = clock::wait_for(|| (value(&scene) == "old").then_some(()));
     assert!(gone.is_some(), "{}", scene.read("log"));
     assert_eq!(applied(&scene).len(), 1);
     // Controllers that are back are told so.
