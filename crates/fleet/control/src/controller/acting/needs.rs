@@ -194,7 +194,7 @@ fn of_hosts(controller: &Controller) -> Vec<Need> {
     let silent: Vec<String> = silent.map(|(host, _)| host.to_string()).collect();
     let mut needs = Vec::new();
     if !silent.is_empty() {
-        let text = format!("{} ({}) not heard any more.", counted(silent.len(), "agent"), listed(&silent));
+        let text = format!("Not heard any more: {} ({}).", counted(silent.len(), "agent"), listed(&silent));
         needs.push(Need::new(
             Urgency::Note,
             NeedAbout::Agents,

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use admin::api::ApiReply;
-use fleet::figures::{FigureBook, LevelRow};
+use fleet::figures::FigureBook;
 use fleet::{ClusterRecord, MemberId};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::needs::needs;
 use crate::controller::Controller;
 use crate::controller::answers::changes::change_brief;
+use crate::controller::answers::figures::LevelFields;
 use crate::controller::answers::standards::standards_status;
 use crate::controller::observing::member_facts::MemberCode;
 use crate::controller::tuning::standards::HostStandards;
@@ -75,7 +76,7 @@ impl Controller {
             zone.serving += usize::from(matches!(code, MemberCode::Serving | MemberCode::Draining));
             zone.spare += usize::from(*code == MemberCode::Spare);
         }
-        let levels: Vec<Value> = book.levels(self.now).map(level).collect();
+        let levels: Vec<LevelFields<'_>> = book.levels(self.now).map(LevelFields::of).collect();
         let listed = needs.len().min(NEEDS_MAX);
         let json = json!({
             "fleet": self.settings.fleet.as_str(),
@@ -152,12 +153,4 @@ fn raise(most: &mut Option<f64>, value: Option<f64>) {
     if let Some(value) = value {
         *most = Some(most.unwrap_or(value).max(value));
     }
-}
-
-fn level(row: LevelRow<'_>) -> Value {
-    json!({
-        "view": row.view, "pool": row.pool, "requests_per_s": row.requests_per_s,
-        "availability_5min": row.availability_5min, "availability_1h": row.availability_1h,
-        "availability_24h": row.availability_24h,
-    })
 }

@@ -77,8 +77,9 @@ struct RouterPoint {
     rates: RouterRates,
 }
 
+/// A service level, for programs.
 #[derive(Serialize)]
-struct LevelFields<'c> {
+pub(crate) struct LevelFields<'c> {
     view: &'c str,
     pool: Option<&'c str>,
     requests_per_s: Option<f64>,
@@ -237,7 +238,7 @@ impl<'c> FiguresSource<'c> {
 }
 
 impl<'c> LevelFields<'c> {
-    fn of(row: LevelRow<'c>) -> LevelFields<'c> {
+    pub(crate) fn of(row: LevelRow<'c>) -> LevelFields<'c> {
         LevelFields {
             view: row.view.as_str(),
             pool: row.pool,
