@@ -1,6 +1,6 @@
 // The console: which page is shown, what it reads, and what is said while the controller does not answer.
 
-import { h, visible } from "./dom.js";
+import { command, h, visible } from "./dom.js";
 import { time } from "./words.js";
 import * as fleet from "./pages/fleet.js";
 import * as cluster from "./pages/cluster.js";
@@ -30,6 +30,12 @@ const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["k
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const banner = /** @type {HTMLElement} */ (document.getElementById("banner"));
+
+/** A browser that has shown neither a token nor a certificate. */
+class NotAdmitted extends Error {}
+
+/** Why the token of this page's address was not taken. */
+let refused = "";
 
 /** Answers and their tags, by path: those of the page that is shown. @type {Map<string, {tag: string | null, json: any}>} */
 let known = new Map();
@@ -81,7 +87,8 @@ async function ask() {
     draw();
   } catch (error) {
     if (mine !== turn) return;
-    say(error instanceof Error ? error.message : String(error));
+    if (error instanceof NotAdmitted) askForToken();
+    else say(error instanceof Error ? error.message : String(error));
   }
   timer = setTimeout(ask, EVERY);
 }
@@ -100,6 +107,7 @@ async function read(path, isOptional) {
   const json = await response.json().catch(() => {
     throw new Error("an answer that cannot be read, with the status " + response.status);
   });
+  if (response.status === 401) throw new NotAdmitted();
   if (!response.ok) {
     const why = String(json.error ?? "the status " + response.status);
     if (isOptional || response.status === 404) return { error: why };
@@ -107,6 +115,33 @@ async function read(path, isOptional) {
   }
   known.set(path, { tag: response.headers.get("etag"), json });
   return json;
+}
+
+/** Says how a browser is admitted. It asks again: another tab may have been. */
+function askForToken() {
+  say(null);
+  // What a person does on the page stays: a selection, the focus on the button.
+  if (document.getElementById("who")) return;
+  [known, documents] = [new Map(), {}];
+  const why = refused || "This browser has no token, or it has had one for twelve hours, or the controller has begun anew.";
+  main.replaceChildren(
+    h("h1", { id: "who" }, "Who are you?"),
+    h("p", {}, visible(why)),
+    h("p", {}, "The command prints an address to open here; an operator and a reader may use it: ", command("evenkeel control console-token")),
+  );
+}
+
+/** Exchanges the token of the address (`#t=TOKEN`) for a cookie. It is taken out of the address first, so that nobody sees or keeps it. */
+async function enter() {
+  const token = /^#t=([0-9a-f]+)$/.exec(location.hash)?.[1];
+  if (token) {
+    window.history.replaceState(null, "", location.pathname);
+    const headers = { authorization: "Bearer " + token };
+    const response = await fetch("session", { method: "POST", headers }).catch(() => null);
+    const said = await response?.json().catch(() => ({}));
+    refused = response?.ok ? "" : "The token was not taken: " + String(said?.error ?? "no answer") + ".";
+  }
+  show();
 }
 
 /** Draws what is known. What a person does on the page stays: the focus, open parts, a selection. */
@@ -142,6 +177,7 @@ find.addEventListener("submit", (event) => {
   if (text) location.hash = "#/key/" + encodeURIComponent(text);
 });
 addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#t=")) return enter();
   show();
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
@@ -156,4 +192,4 @@ addEventListener("keydown", (event) => {
     document.getElementById("key")?.focus();
   }
 });
-show();
+enter();

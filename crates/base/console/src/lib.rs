@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! browser ─► Host known? ─┬─► a file of `files/`, which is in the binary
-//!                         └─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
+//!                         ├─► POST /session: a cookie for a token
+//!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
 //! ```
 //!
 //! Every answer has the headers that keep a page from loading, running or being framed by anything else. Nothing here knows what is
 //! shown: the crate has files, headers and a memory of documents. No clock is read but for the age of a document.
 
 mod files;
+mod gate;
 mod kept;
 mod under_way;
 
@@ -17,9 +19,10 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteReply, SiteRequest};
+use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteMethod, SiteReply, SiteRequest};
 
 use files::ConsoleFile;
+pub use gate::{ConsoleGate, SESSION_LIFETIME, TOKEN_LIFETIME, TrustsCertificate};
 use kept::{KeptDocument, KeptDocuments};
 use under_way::{Answered, AnswersUnderWay, UNDER_WAY_MAX};
 
@@ -46,8 +49,16 @@ pub struct ConsoleSite<D> {
     documents: D,
     kept: KeptDocuments,
     under_way: AnswersUnderWay,
-    /// The name by which browsers may know this program, besides addresses.
-    name: Option<String>,
+    readers: ConsoleReaders,
+}
+
+/// Who may read.
+pub enum ConsoleReaders {
+    /// Every browser of this host: those that know this program by an address, as `localhost`, or by this name.
+    ThisHost(Option<String>),
+    /// Browsers that come over TLS, with a token or a certificate. Any name will do: a page of somebody else's, with a name of its own that
+    /// leads here (DNS rebinding), has neither our certificate nor our cookie.
+    Admitted(Arc<ConsoleGate>),
 }
 
 /// What a browser may do with a page: run our own files, ask this program, and nothing else.
@@ -68,12 +79,60 @@ const HEADERS: [(&str, &str); 8] = [
 
 const JSON: &str = "application/json";
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// Said to a browser that may not read. The page says how it may.
+const NOT_ADMITTED: &str = "{\"error\":\"a token or a certificate of the fleet is needed\"}";
+/// Where a token is exchanged for a cookie.
+const SESSION: &str = "/session";
 
 impl<D: ConsoleDocuments> ConsoleSite<D> {
-    /// Of these documents, for browsers that know this program by an address, as `localhost`, or by this name.
-    pub fn new(documents: D, name: Option<String>) -> ConsoleSite<D> {
+    /// Of these documents, for these browsers.
+    pub fn new(documents: D, readers: ConsoleReaders) -> ConsoleSite<D> {
         let (kept, under_way) = (KeptDocuments::default(), AnswersUnderWay::default());
-        ConsoleSite { documents, kept, under_way, name }
+        ConsoleSite { documents, kept, under_way, readers }
+    }
+
+    /// The answer to a request that changes something: a token becomes a cookie.
+    fn exchanged(&self, request: &SiteRequest) -> SiteReply {
+        let ConsoleReaders::Admitted(gate) = &self.readers else {
+            let mut reply =
+                reply(405, PLAIN, "this console reads only, and asks nobody for a token\n".into());
+            reply.headers.push(("allow", "GET, HEAD".to_owned()));
+            return reply;
+        };
+        if request.path != SESSION {
+            let mut reply = reply(405, PLAIN, format!("the console reads only, but for {SESSION}\n").into());
+            reply.headers.push(("allow", "GET, HEAD".to_owned()));
+            return reply;
+        }
+        let token = request.bearer.as_deref().unwrap_or_default();
+        match gate.exchange(token) {
+            Ok(Some(cookie)) => {
+                let mut reply = reply(200, JSON, "{}".into());
+                reply.headers.push(("set-cookie", cookie));
+                reply
+            }
+            Ok(None) => {
+                let minutes = TOKEN_LIFETIME.as_secs() / 60;
+                let error = format!(
+                    "{{\"error\":\"the token is not known: it can be used once, within {minutes} minutes, at the controller that \
+                     has made it\"}}"
+                );
+                reply(401, JSON, error.into())
+            }
+            Err(error) => {
+                reply(503, JSON, format!("{{\"error\":\"no random bytes for a cookie: {error}\"}}").into())
+            }
+        }
+    }
+
+    /// Whether the browser may read documents.
+    fn may_read(&self, request: &SiteRequest) -> bool {
+        match &self.readers {
+            ConsoleReaders::ThisHost(_) => true,
+            ConsoleReaders::Admitted(gate) => {
+                gate.admits(request.cookies.as_deref(), request.certificate.as_deref())
+            }
+        }
     }
 
     /// Asks for a document, and keeps it if it is one.
@@ -90,6 +149,7 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
     /// Whether a browser means this program. A page of somebody else's may have a name that leads here (DNS rebinding); it has no address
     /// of ours, since a browser takes the name for the origin.
     fn is_meant(&self, host: Option<&str>) -> bool {
+        let ConsoleReaders::ThisHost(name) = &self.readers else { return true };
         let Some(host) = host else { return false };
         let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
@@ -97,7 +157,7 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
         };
         bare.parse::<IpAddr>().is_ok()
             || bare.eq_ignore_ascii_case("localhost")
-            || self.name.as_ref().is_some_and(|name| bare.eq_ignore_ascii_case(name))
+            || name.as_ref().is_some_and(|name| bare.eq_ignore_ascii_case(name))
     }
 }
 
@@ -111,8 +171,14 @@ impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
                 );
                 return reply(421, PLAIN, text.into());
             }
+            if request.method == SiteMethod::Post {
+                return self.exchanged(&request);
+            }
             if let Some(file) = ConsoleFile::at(&request.path) {
                 return tagged(file.content_type, Bytes::from_static(file.bytes), &file.tag(), &request);
+            }
+            if !self.may_read(&request) {
+                return reply(401, JSON, NOT_ADMITTED.into());
             }
             let name = match &request.query {
                 Some(query) => format!("{}?{query}", request.path),
