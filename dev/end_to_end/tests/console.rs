@@ -105,7 +105,7 @@ fn a_console_at_a_network_admits_browsers_with_a_token_or_a_certificate() {
 fn a_console_of_one_host_and_a_controller_without_one_give_no_token() {
     let mut fleet = Fleet::new(DecisionStore::Directory);
     fleet.controller(1, 1);
-    let error = fleet.try_control(&["console-token"]).expect_err("there is no console");
+    let error = fleet.control_at(1, &["console-token"]).expect_err("there is no console");
     assert!(
         error.contains("this controller has no console") && error.contains("--console HOST:PORT"),
         "{error}"
@@ -113,6 +113,6 @@ fn a_console_of_one_host_and_a_controller_without_one_give_no_token() {
     fleet.kill_controller(1);
     fleet.controller_flags = ["--console", "127.0.0.1:0"].map(str::to_owned).to_vec();
     fleet.controller(1, 1);
-    let error = fleet.try_control(&["console-token"]).expect_err("it needs no token");
+    let error = fleet.control_at(1, &["console-token"]).expect_err("it needs no token");
     assert!(error.contains("takes no token") && error.contains("open http://127.0.0.1:"), "{error}");
 }

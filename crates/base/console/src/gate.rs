@@ -89,8 +89,9 @@ impl Secrets {
         self.since.retain(|_, since| since.passed() < lifetime);
         if self.since.len() >= self.max {
             let oldest = self.since.iter().max_by_key(|(_, since)| since.passed());
-            let oldest = oldest.map(|(secret, _)| secret.clone());
-            oldest.inspect(|secret| drop(self.since.remove(secret)));
+            if let Some(oldest) = oldest.map(|(secret, _)| secret.clone()) {
+                self.since.remove(&oldest);
+            }
         }
         let mut bytes = [0; 32];
         getrandom(&mut bytes, GetRandomFlags::empty())?;

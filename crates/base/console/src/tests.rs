@@ -167,7 +167,7 @@ fn poll(answer: &mut SiteAnswer) -> Option<SiteReply> {
 
 #[test]
 fn tabs_that_ask_while_an_answer_is_on_its_way_wait_for_it() {
-    let site = Arc::new(ConsoleSite::new(Slow::default(), None));
+    let site = Arc::new(ConsoleSite::new(Slow::default(), ConsoleReaders::ThisHost(None)));
     for (path, status) in [("/v1/summary", 200), ("/v1/away", 503)] {
         site.documents.asked.store(0, Relaxed);
         site.documents.is_over.store(false, Relaxed);
@@ -190,7 +190,7 @@ fn tabs_that_ask_while_an_answer_is_on_its_way_wait_for_it() {
 
 #[test]
 fn beyond_a_limit_of_answers_on_their_way_a_question_is_refused() {
-    let site = Arc::new(ConsoleSite::new(Slow::default(), None));
+    let site = Arc::new(ConsoleSite::new(Slow::default(), ConsoleReaders::ThisHost(None)));
     let ask = |at: usize| {
         let mut answer = Arc::clone(&site).answer(request(&format!("/v1/history?since={at}")));
         (poll(&mut answer), answer)

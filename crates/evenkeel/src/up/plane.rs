@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use admin::AdminListener;
 use admin::api::{ApiLimits, ApiListener};
 use control::register::{DirectoryRegister, Revision};
 use control::{
