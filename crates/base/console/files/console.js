@@ -9,6 +9,7 @@ import * as routers from "./pages/routers.js";
 import * as key from "./pages/key.js";
 import * as host from "./pages/host.js";
 import * as history from "./pages/history.js";
+import * as lab from "./pages/lab.js";
 
 /**
  * @typedef {object} Page
@@ -24,9 +25,9 @@ const EVERY = 2000;
 const WITHIN = 15000;
 
 /** @type {Record<string, Page>} */
-const PAGES = { "": fleet, cluster, server, routers, key, host, history };
+const PAGES = { "": fleet, cluster, server, routers, key, host, history, lab };
 /** Pages of the menu. */
-const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["key", "Key"]];
+const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["lab", "Lab"], ["key", "Key"]];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const banner = /** @type {HTMLElement} */ (document.getElementById("banner"));

@@ -23,7 +23,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [ConsoleFile; 15] = files! {
+static FILES: [ConsoleFile; 16] = files! {
     "/": HTML, "index.html";
     "/console.css": CSS, "console.css";
     "/console.js": SCRIPT, "console.js";
@@ -39,6 +39,7 @@ static FILES: [ConsoleFile; 15] = files! {
     "/pages/key.js": SCRIPT, "pages/key.js";
     "/pages/host.js": SCRIPT, "pages/host.js";
     "/pages/history.js": SCRIPT, "pages/history.js";
+    "/pages/lab.js": SCRIPT, "pages/lab.js";
 };
 
 impl ConsoleFile {

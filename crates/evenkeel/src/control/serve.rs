@@ -77,6 +77,9 @@ pub(super) struct ServeArguments {
     /// Address of the console, pages for a browser, as HOST:PORT; off without it. At an address of this host alone (127.0.0.1) everybody of the host reads it; elsewhere it speaks TLS, and `control console-token` admits a browser
     #[arg(long, value_name = "HOST:PORT")]
     console: Option<ConsoleAddress>,
+    /// The file of a history of `evenkeel lab`, which the console shows
+    #[arg(long, value_name = "FILE", requires = "console")]
+    lab_history: Option<PathBuf>,
     /// All controllers of the fleet, as HOST:PORT; this one may be among them
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',')]
     controllers: Vec<ControlPlace>,
@@ -147,7 +150,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         Some(tls) if !address.is_own() => Console::guarded(address, tls, &identity.fleet),
         _ => Console::own(address),
     });
-    let console = console.transpose()?;
+    let console = console.transpose()?.map(|console| console.with_lab(job.lab_history.as_ref()));
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
     let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "control", line));
