@@ -3,6 +3,7 @@
 //!
 //! Another version is a copy of the binary with other bytes at its end. `EVENKEEL_TEST_ROUNDS` sets how often the agent is killed.
 
+mod agents;
 mod fleet;
 mod full_disk;
 mod previous;
@@ -137,6 +138,7 @@ impl Host {
             within,
             members: (0..self.ports.len()).map(member).collect(),
             others: Vec::new(),
+            agent: None,
         };
         let said = self.path("said");
         let say = move |_, line: &str| {

@@ -62,7 +62,7 @@ pub use pages::MetricsPlace;
 pub use settings::{
     AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember,
 };
-pub use upgrade::{HostProgram, HostUpgrade};
+pub use upgrade::{AgentProgram, HostProgram, HostUpgrade};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +110,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         })
         .collect();
     let servers = servers.map_err(failed)?;
+    let own = settings.upgrade.as_ref().and_then(|upgrade| upgrade.agent.clone());
     let report = TurnReport {
         host: settings.host.clone(),
         zone: settings.zone.clone(),
@@ -118,6 +119,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         seen: 0,
         wait_ms: None,
         stays: None,
+        agent: Some(AgentProgram::report(own.as_ref())),
         tune: None,
         changes: None,
         standard: None,
@@ -138,6 +140,10 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     })?;
     let tuning = TuningDesk::start(&settings.host, settings.tune.clone(), upgrade());
     let tuning = tuning.map_err(AgentError::Thread)?;
+    if let (Some(own), Some(upgrade)) = (&own, &settings.upgrade) {
+        let proof = (store.clone(), Arc::clone(&figures));
+        own.prove(upgrade.within, proof, Arc::clone(&settings.say)).map_err(AgentError::Thread)?;
+    }
     let mut agent = Agent {
         routers,
         servers,

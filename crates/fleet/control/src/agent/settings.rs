@@ -9,6 +9,7 @@ use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
 use super::pages::MetricsPlace;
+use super::upgrade::AgentProgram;
 use crate::client::ControlPlace;
 use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
@@ -82,6 +83,8 @@ pub struct UpgradeSettings {
     pub members: Vec<UpgradedMember>,
     /// Those of the host that do not, with the reason.
     pub others: Vec<(String, String)>,
+    /// The agent itself; none if it keeps its program.
+    pub agent: Option<Arc<AgentProgram>>,
 }
 
 /// A server or router that starts what the link points to.
