@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{AgentProgram, PeerPlace, UpgradeSettings, UpgradedMember};
+use control::{AgentProgram, PeerPlace, UpgradeSettings, UpgradedKind, UpgradedMember};
 use serde::Deserialize;
 
 use super::process;
@@ -86,26 +86,36 @@ pub(super) fn settings(
     let UpgradeEntry { link, programs, seconds, .. } = file.upgrade.as_ref()?;
     let (mut members, mut others) = (Vec::new(), Vec::new());
     let servers = file.server.iter().map(|one| {
-        (format!("server {}", one.member), true, &one.address, &one.pid_file, one.reload.as_ref())
+        let (name, kind) = (format!("server {}", one.member), UpgradedKind::Server);
+        (name, kind, &one.address, &one.pid_file, one.reload.as_ref())
     });
-    let routers = file
-        .router
-        .iter()
-        .map(|one| (format!("router {}", one.name), false, &one.address, &one.pid_file, one.reload.as_ref()));
-    for (name, has_items, address, pid_file, reload) in servers.chain(routers) {
+    let routers = file.router.iter().map(|one| {
+        let (name, kind) = (format!("router {}", one.name), UpgradedKind::Router);
+        (name, kind, &one.address, &one.pid_file, one.reload.as_ref())
+    });
+    for (name, kind, address, pid_file, reload) in servers.chain(routers) {
         match reload {
             Some(reload) => {
                 let (place, process, reload) = (place(address), process::look(pid_file), reload.clone());
-                members.push(UpgradedMember { name, has_items, place, process, reload });
+                members.push(UpgradedMember { name, kind, place, process, reload });
             }
             None => others.push((
                 name,
-                "the agent's file has no reload for it; a memcached or mcrouter is upgraded by hand: drain it, replace it, and put it back"
+                "the agent's file has no reload for it; a memcached or mcrouter is upgraded by hand"
                     .to_owned(),
             )),
         }
     }
+    members.extend(file.controller.iter().map(|one| UpgradedMember {
+        name: format!("controller {}", one.name),
+        kind: UpgradedKind::Controller,
+        place: PeerPlace { address: one.address.clone(), tls: None },
+        process: process::look(&one.pid_file),
+        reload: one.reload.clone(),
+    }));
     let within = Duration::from_secs(seconds.unwrap_or(SECONDS));
     let (link, programs) = (link.clone(), programs.clone());
-    Some(UpgradeSettings { link, programs, within, members, others, agent })
+    let by_hand = file.server.iter().filter(|one| one.reload.is_none()).map(|one| one.member.clone());
+    let by_hand = by_hand.collect();
+    Some(UpgradeSettings { link, programs, within, members, others, by_hand, agent })
 }

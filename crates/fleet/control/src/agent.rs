@@ -60,7 +60,8 @@ pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
 pub use pages::MetricsPlace;
 pub use settings::{
-    AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember,
+    AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedKind,
+    UpgradedMember,
 };
 pub use upgrade::{AgentProgram, HostProgram, HostUpgrade};
 
@@ -119,7 +120,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         seen: 0,
         wait_ms: None,
         stays: None,
-        agent: Some(AgentProgram::report(own.as_ref())),
+        agent: Some(AgentProgram::report(settings.upgrade.as_ref())),
         tune: None,
         changes: None,
         standard: None,

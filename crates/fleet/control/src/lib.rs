@@ -23,7 +23,8 @@ mod testing;
 
 pub use agent::{
     AgentFigures, AgentProgram, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram,
-    HostUpgrade, MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember, start_agent,
+    HostUpgrade, MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedKind, UpgradedMember,
+    start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{Controller, ControllerSettings};

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
-use super::settings::UpgradeSettings;
+use super::settings::{UpgradeSettings, UpgradedKind};
 use super::state::AgentStore;
 use crate::service::SayLine;
 use crate::service::turn::{PlanWish, answer_digest};
@@ -151,9 +151,9 @@ impl HostUpgrade {
             PlanLine { setting: String::new(), now, wanted }
         };
         let mut lines = Vec::new();
-        for (what, has_items) in [("servers", true), ("routers", false)] {
-            if self.settings.members.iter().any(|member| member.has_items == has_items) {
-                let setting = format!("program of {what} ({})", std::env::consts::ARCH);
+        for kind in UpgradedKind::ALL {
+            if self.settings.members.iter().any(|member| member.kind == kind) {
+                let setting = format!("program of {} ({})", kind.plural(), std::env::consts::ARCH);
                 lines.push(PlanLine { setting, ..line(&says_old, &says_new) });
             }
         }

@@ -88,6 +88,16 @@ pub struct AgentReport {
     /// Its SHA-256; none of an agent that is not upgraded with its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<AnswerDigest>,
+    /// Controllers of the host that get another version with it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub controllers: usize,
+    /// Servers of the host that have nothing to take over with, such as a memcached: people bring another version to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_hand: Vec<MemberId>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A server, as the agent beside it sees it.

@@ -70,6 +70,11 @@ impl UpgradeNotes {
         Ok(self.all()?.into_iter().find(|note| note.key == *key))
     }
 
+    /// There is a note of a change.
+    pub(super) fn has(&self, key: &NoteKey) -> Result<bool, String> {
+        Ok(self.of(key)?.is_some())
+    }
+
     /// Keeps a note; that of an earlier attempt is forgotten. Returns those for which there was no room: the oldest that the host has not kept,
     /// or the oldest of all.
     fn put(&self, note: UpgradeNote) -> Result<Vec<UpgradeNote>, String> {
@@ -296,6 +301,16 @@ impl HostUpgrade {
             };
         }
         self.notes.replace(UpgradeNote { is_kept: true, ..note })
+    }
+}
+
+#[cfg(test)]
+impl UpgradeNotes {
+    pub(super) fn put_for_test(&self, key: &NoteKey, programs: &TwoPrograms) {
+        let (key, programs, boot) = (key.clone(), programs.clone(), boot());
+        let (attempt, with_agent, is_kept, until_ms) = (1, true, true, 0);
+        let note = UpgradeNote { key, attempt, programs, with_agent, is_kept, until_ms, boot };
+        self.put(note).expect("kept");
     }
 }
 

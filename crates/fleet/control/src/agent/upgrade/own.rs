@@ -28,6 +28,7 @@ use super::program::{KnownDigests, Program, shown};
 use super::reload::{Ran, run_in};
 use super::{ProgramId, TwoPrograms};
 use crate::agent::AgentFigures;
+use crate::agent::settings::{UpgradeSettings, UpgradedKind};
 use crate::agent::state::AgentStore;
 use crate::service::SayLine;
 use crate::service::turn::AgentReport;
@@ -246,6 +247,10 @@ impl AgentProgram {
 
     fn go_on(&self, store: &AgentStore, say: &SayLine) -> Result<(), String> {
         let Some(note) = OwnNote::load(store)? else { return Ok(()) };
+        // The host has gone back from that change, and the disk did not take that it is over.
+        if !UpgradeNotes::new(store.clone()).has(&note.key)? {
+            return OwnNote::forget(store);
+        }
         let own = self.digest()?;
         let (is_before, is_after) = (*own == note.before.digest, *own == note.after.digest);
         match note.phase.clone() {
@@ -328,9 +333,13 @@ impl AgentProgram {
     }
 
     /// What controllers are told of it.
-    pub(in crate::agent) fn report(own: Option<&Arc<Self>>) -> AgentReport {
+    pub(in crate::agent) fn report(upgrade: Option<&UpgradeSettings>) -> AgentReport {
+        let own = upgrade.and_then(|upgrade| upgrade.agent.as_ref());
         let program = own.and_then(|own| own.digest().ok().cloned());
-        AgentReport { version: env!("CARGO_PKG_VERSION").to_owned(), program }
+        let members = upgrade.map_or(&[][..], |upgrade| &upgrade.members);
+        let controllers = members.iter().filter(|member| member.kind == UpgradedKind::Controller).count();
+        let by_hand = upgrade.map_or(Vec::new(), |upgrade| upgrade.by_hand.clone());
+        AgentReport { version: env!("CARGO_PKG_VERSION").to_owned(), program, controllers, by_hand }
     }
 }
 

@@ -25,7 +25,7 @@ fn host(name: &str) -> (PathBuf, HostUpgrade) {
     symlink(folder.join("one"), folder.join("current")).expect("a link");
     let member = UpgradedMember {
         name: "server m1".to_owned(),
-        has_items: true,
+        kind: UpgradedKind::Server,
         place: PeerPlace { address: "127.0.0.1:1".to_owned(), tls: None },
         process: Arc::new(|| ProcessReport::Running { pid: std::process::id() }),
         reload: vec!["/bin/true".to_owned()],
@@ -36,6 +36,7 @@ fn host(name: &str) -> (PathBuf, HostUpgrade) {
         within: Duration::from_secs(1),
         members: vec![member],
         others: Vec::new(),
+        by_hand: Vec::new(),
         agent: None,
     };
     let upgrade = HostUpgrade::alone(settings, &folder.join("agent"), Arc::new(|_, _| ()));

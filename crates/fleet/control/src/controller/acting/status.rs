@@ -126,7 +126,7 @@ impl Controller {
         let mut programs = BTreeMap::<(&str, &str), Vec<&HostId>>::new();
         for (host, record) in self.agents.iter() {
             // One that does not say its bytes is no other one.
-            let Some(AgentReport { version, program: Some(program) }) = &record.report().agent else {
+            let Some(AgentReport { version, program: Some(program), .. }) = &record.report().agent else {
                 continue;
             };
             programs.entry((version, &program.as_str()[..PROGRAM_SHOWN])).or_default().push(host);

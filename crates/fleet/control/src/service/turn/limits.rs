@@ -67,6 +67,7 @@ impl TurnReport {
         if let Some(agent) = &mut self.agent {
             shorten(&mut agent.version);
             agent.version = agent.version.replace(char::is_control, " ");
+            most("servers by hand", agent.by_hand.len(), MEMBERS_PER_HOST_MAX)?;
         }
         if let Some(changes) = &mut self.changes {
             changes.check_limits()?;

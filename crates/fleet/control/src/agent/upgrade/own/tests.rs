@@ -35,6 +35,7 @@ impl Scene {
 
     fn note(&self, phase: OwnPhase) {
         let TwoPrograms { before, after, .. } = self.programs.clone();
+        UpgradeNotes::new(self.store.clone()).put_for_test(&self.key, &self.programs);
         OwnNote { key: self.key.clone(), before, after, phase }.keep(&self.store).expect("kept");
     }
 
@@ -141,6 +142,12 @@ fn an_agent_goes_on_from_every_note_that_a_kill_may_leave() {
     // The disk did not take why it was given back.
     scene.note(trying());
     assert!(matches!(scene.state(&scene.agent(before)), OwnState::Refused(_)));
+    // The host has gone back since.
+    scene.note(failed());
+    UpgradeNotes::new(scene.store.clone()).forget(&scene.key).expect("forgotten");
+    let agent = scene.agent(after);
+    agent.go_on(&scene.store, &silent()).expect("it goes on");
+    assert_eq!((scene.state(&agent), scene.phase()), (OwnState::After, None));
     // A note of another change says nothing.
     let (agent, other) = (scene.agent(before), NoteKey::for_test(2));
     assert_eq!(agent.state(&scene.store, &other, &scene.programs), Ok(OwnState::Before));
