@@ -32,6 +32,7 @@ use crate::peers::console::{Console, ConsoleAddress};
 use crate::peers::endpoint::{Endpoint, PagesAddress};
 use crate::peers::renewal::{self, CertificateUsers, Signer};
 use crate::peers::server_tls;
+use crate::process::pidfile::PidFile;
 use crate::process::resources::raise_open_files_to_hard_limit;
 use crate::terminal::log;
 
@@ -74,6 +75,9 @@ pub(super) struct ServeArguments {
     /// Address of metrics and readiness over HTTP, as HOST:PORT; off without it
     #[arg(long, value_name = "HOST:PORT")]
     metrics_listen: Option<PagesAddress>,
+    /// A file with the process id, for the agent of this host, which upgrades the controller
+    #[arg(long, value_name = "PATH")]
+    pid_file: Option<PathBuf>,
     /// Address of the console, pages for a browser, as HOST:PORT; off without it. At an address of this host alone (127.0.0.1) everybody of the host reads it; elsewhere it speaks TLS, and `control console-token` admits a browser
     #[arg(long, value_name = "HOST:PORT")]
     console: Option<ConsoleAddress>,
@@ -213,6 +217,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         let pages = ControllerPages::new(figures, Arc::clone(&service));
         endpoint.serve_beside(pages, "control", "the controller goes on without them")?;
     }
+    let _pid_file = job.pid_file.as_deref().map(PidFile::write).transpose()?;
     let addresses: Vec<String> = listener.addresses().iter().map(ToString::to_string).collect();
     say_line(
         LogLevel::Info,

@@ -22,8 +22,9 @@ mod words;
 mod testing;
 
 pub use agent::{
-    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram, HostUpgrade,
-    MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember, start_agent,
+    AgentFigures, AgentProgram, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram,
+    HostUpgrade, MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedKind, UpgradedMember,
+    start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{ConsoleLinks, Controller, ControllerSettings, NoConsoleLink};

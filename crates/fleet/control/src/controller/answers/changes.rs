@@ -18,6 +18,8 @@ use crate::decisions::changes::{ChangeList, ChangeRow};
 
 /// Hosts that are named in a line; the others are counted.
 const HOSTS_SHOWN: usize = 3;
+/// Servers that people upgrade: a day's work for one person.
+const BY_HAND_SHOWN: usize = 50;
 /// Kinds and reasons that are shown; JSON has all.
 const ROWS_SHOWN: usize = 50;
 
@@ -76,7 +78,10 @@ pub(crate) fn shown_document(
             writeln!(text, "it begins when {gate} is fulfilled, and halts when that is missed")?;
             writeln!(text, "  {}: {}", state.word(), state.text())?;
         }
+        let advice = by_reason(drafted.advice.iter().map(|(host, words)| (host, words.clone())));
+        write_rows(&mut text, "to do by hand", &advice)?;
         write_left(&mut text, &left)?;
+        write_by_hand(&mut text, drafted)?;
         refused.map_or(Ok(()), |why| writeln!(text, "it cannot be carried out like this: {why}"))
     })();
     written.expect("writing to memory does not fail");
@@ -85,9 +90,33 @@ pub(crate) fn shown_document(
         "plan": digest, "digest": drafted.digest, "refused": refused, "what": plan.what, "hosts": plan.hosts.len(), "outline": outline,
         "settings": settings, "promised": plan.promised, "objective": drafted.objective,
         "gate": drafted.gate.as_ref().map(|(gate, state)| gate_json(gate, Some(state))),
+        "by_hand": drafted.by_hand.iter().map(|(member, host)| json!({"member": member, "host": host})).collect::<Vec<_>>(),
         "left_out": drafted.left.iter().map(|(host, why)| json!({"host": host, "why": why})).collect::<Vec<_>>(),
     });
     document(text, json)
+}
+
+/// How people bring the version to servers that have nothing to take over with: one after the other, by the drain's own budget.
+pub(crate) fn write_by_hand(text: &mut String, drafted: &DraftedChange) -> fmt::Result {
+    if drafted.by_hand.is_empty() {
+        return Ok(());
+    }
+    let count = counted(drafted.by_hand.len(), "server");
+    writeln!(
+        text,
+        "by hand, since nothing takes over from them: {count}, one after the other, of which a spare needs no drain"
+    )?;
+    for (member, host) in drafted.by_hand.iter().take(BY_HAND_SHOWN) {
+        writeln!(text, "  evenkeel control drain {member} --apply --why \"{}\"", drafted.draft.what)?;
+        writeln!(
+            text,
+            "    when `control status` shows no drain: on {host}, replace the program of {member} and start it"
+        )?;
+    }
+    match drafted.by_hand.len().saturating_sub(BY_HAND_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(text, "  and {more} more in the same way, which --json names"),
+    }
 }
 
 /// A change as it is known here.
@@ -316,13 +345,17 @@ fn by_reason<'h>(left: impl Iterator<Item = (&'h HostId, String)>) -> BTreeMap<S
 }
 
 fn write_left(text: &mut String, left: &BTreeMap<String, Vec<&HostId>>) -> fmt::Result {
-    for (why, hosts) in left.iter().take(ROWS_SHOWN) {
+    write_rows(text, "left out", left)
+}
+
+fn write_rows(text: &mut String, what: &str, rows: &BTreeMap<String, Vec<&HostId>>) -> fmt::Result {
+    for (why, hosts) in rows.iter().take(ROWS_SHOWN) {
         let names: Vec<&str> = hosts.iter().take(HOSTS_SHOWN).map(|host| host.as_str()).collect();
         let more = hosts.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        writeln!(text, "left out: {}{more}: {why}", names.join(", "))?;
+        writeln!(text, "{what}: {}{more}: {why}", names.join(", "))?;
     }
-    write_more(text, left.len())
+    write_more(text, rows.len())
 }
 
 fn write_more(text: &mut String, all: usize) -> fmt::Result {
