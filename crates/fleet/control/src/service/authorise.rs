@@ -42,6 +42,8 @@ pub enum ControlVerb {
     Join,
     /// Get the next certificate for the same identity.
     Renew,
+    /// Get a first certificate of a server or router of the own host.
+    Certify,
     /// Make a join token.
     TokenIssue,
     /// Read the audit log.
@@ -119,7 +121,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 29] = [
+    pub const ALL: [ControlVerb; 30] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -137,6 +139,7 @@ impl ControlVerb {
         ControlVerb::PolicyWrite,
         ControlVerb::Join,
         ControlVerb::Renew,
+        ControlVerb::Certify,
         ControlVerb::TokenIssue,
         ControlVerb::AuditRead,
         ControlVerb::AuditRepair,
@@ -171,6 +174,7 @@ impl ControlVerb {
             ControlVerb::PolicyWrite => "policy-write",
             ControlVerb::Join => "join",
             ControlVerb::Renew => "renew",
+            ControlVerb::Certify => "certify",
             ControlVerb::TokenIssue => "token-issue",
             ControlVerb::AuditRead => "audit-read",
             ControlVerb::AuditRepair => "audit-repair",
@@ -192,8 +196,8 @@ impl ControlVerb {
         let roles: &[FleetRole] = match self {
             // The join token is what a newcomer shows instead of a certificate. One that has a certificate renews it.
             ControlVerb::Join => return if role.is_none() { Permission::Always } else { Permission::Never },
-            ControlVerb::Turn if role == Some(Agent) => return Permission::Own,
-            ControlVerb::Turn => &[],
+            ControlVerb::Turn | ControlVerb::Certify if role == Some(Agent) => return Permission::Own,
+            ControlVerb::Turn | ControlVerb::Certify => &[],
             ControlVerb::Renew => return if role.is_some() { Permission::Own } else { Permission::Never },
             ControlVerb::Liveness => &[Controller],
             ControlVerb::Status | ControlVerb::Metrics => &[Controller, Operator, Reader],
@@ -286,6 +290,7 @@ mod tests {
         policy-write  -     -           -      -       -       yes       -
         join          yes   -           -      -       -       -         -
         renew         -     own         own    own     own     own       own
+        certify       -     -           own    -       -       -         -
         token-issue   -     -           -      -       -       yes       -
         audit-read    -     -           -      -       -       yes       yes
         audit-repair  -     -           -      -       -       yes       -

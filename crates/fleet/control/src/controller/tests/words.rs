@@ -93,3 +93,43 @@ fn the_policy_in_force_is_shown_as_it_was_given() {
     let reply = stage.controller.answer(ControlQuestion::Policy, &owner());
     assert_eq!(reply.status, 404, "{}", reply.json);
 }
+
+#[test]
+fn the_history_says_when_each_generation_was_made_by_whom_and_why() {
+    let mut stage = Stage::known(6);
+    let change = replace("m1");
+    let plan = stage.plan(&change)["plan"].as_str().expect("a plan").to_owned();
+    let ann = Requester::Certified("evenkeel://f/operator/ann".parse().expect("an identity"));
+    stage.unix_s += 60;
+    stage.rounds(1);
+    let why = "its disk groans".to_owned();
+    let reply = stage.controller.answer(ControlQuestion::Apply { change, plan, why }, &ann);
+    assert_eq!(reply.status, 200, "{}", reply.json);
+    stage.rounds(10);
+    stage.unix_s += 3600;
+    stage.agents[1].is_gone = true;
+    suspect(&mut stage, &["10.0.0.2:11211"]);
+    stage.rounds(60);
+    let reply = stage.controller.answer(ControlQuestion::History, &owner());
+    let history: Value = serde_json::from_str(&reply.json).expect("JSON");
+    let rows: Vec<(u64, &str, &str)> = history["generations"]
+        .as_array()
+        .expect("generations")
+        .iter()
+        .map(|row| {
+            let word = |name: &str| row[name].as_str().expect("a text");
+            (row["generation"].as_u64().expect("a number"), word("at"), word("who"))
+        })
+        .collect();
+    let expected = [
+        (3, "2027-01-15T09:01:00Z", "controller/c1"),
+        (2, "2027-01-15T08:01:00Z", "ann"),
+        (1, "2027-01-15T08:00:00Z", "socket-owner"),
+    ];
+    assert_eq!(rows, expected, "{history}");
+    assert_eq!(history["generations"][2]["unix_s"], UNIX_S);
+    let text = history["text"].as_str().expect("a text");
+    assert!(text.starts_with("generation 3: m2 is lost"), "{text}");
+    let words = "generation 2: its disk groans\n  made 2027-01-15T08:01:00Z by ann\n  cluster web: ";
+    assert!(text.contains(words), "{text}");
+}
