@@ -102,7 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let signer = Signer::Controllers(file.controllers.clone());
     let users = CertificateUsers { clients: vec![Arc::clone(&controllers_tls)], listener: None };
     let end_s = renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
-    let ends = beside::renew(&file, &arguments.credentials, tls.as_ref(), boot, &say_line)?;
+    let ends =
+        beside::renew(&file, &arguments.credentials, (tls.as_ref(), &controllers_tls), boot, &say_line)?;
     let figures = start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),

@@ -12,9 +12,9 @@ use fleet::waves::{
 use serde_json::{Value, json};
 use stdx::words::counted;
 
-use super::replies::document;
+use super::replies::{document, moment_words};
 use crate::controller::changes::draft::{DraftedChange, kind_word};
-use crate::decisions::changes::{ChangeList, ChangeRow};
+use crate::decisions::changes::{ChangeEnd, ChangeList, ChangeRow};
 
 /// Hosts that are named in a line; the others are counted.
 const HOSTS_SHOWN: usize = 3;
@@ -183,8 +183,11 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
     let mut text = String::new();
     let written = (|| -> fmt::Result {
         writeln!(text, "change {}: {} on {}", row.number, row.what, counted(row.hosts, "host"))?;
-        writeln!(text, "begun by {}: {}", row.who, row.why)?;
+        writeln!(text, "begun {} by {}: {}", at_words(row.unix_s), row.who, row.why)?;
         write_state(&mut text, &state)?;
+        if let Some(end) = &row.end {
+            writeln!(text, "ended {}", at_words(end.unix_s))?;
+        }
         if seen.is_deaf {
             writeln!(
                 text,
@@ -229,7 +232,8 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         ChangeState::Done => (None, None, None),
     };
     let json = json!({
-        "number": row.number, "what": row.what, "who": row.who, "why": row.why, "unix_s": row.unix_s, "end": row.end,
+        "number": row.number, "what": row.what, "who": row.who, "why": row.why, "unix_s": row.unix_s,
+        "at": moment_words(row.unix_s), "end": row.end.as_ref().map(end_json),
         "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(), "is_deaf": seen.is_deaf,
         "hosts": row.hosts, "counts": row.end.is_none().then(|| counts_json(counts)),
         "looks": change.looks().iter().map(looks).collect::<Vec<_>>(), "objective": seen.objective,
@@ -255,17 +259,28 @@ pub(crate) fn history_document(
             (None, None) => "on its way".to_owned(),
         };
         let hosts = counted(row.hosts, "host");
-        writeln!(text, "change {}: {word}: {} on {hosts} ({}: {})", row.number, row.what, row.who, row.why)
+        let begun = format!("begun {} by {}: {}", at_words(row.unix_s), row.who, row.why);
+        let end =
+            row.end.as_ref().map_or(String::new(), |end| format!("\n  {word} {}", at_words(end.unix_s)));
+        writeln!(text, "change {}: {word}: {} on {hosts}\n  {begun}{end}", row.number, row.what)
             .expect("writing to memory does not fail");
         rows.push(json!({
             "number": row.number, "state": word, "what": row.what, "hosts": row.hosts, "who": row.who, "why": row.why,
-            "unix_s": row.unix_s, "end": row.end,
+            "unix_s": row.unix_s, "at": moment_words(row.unix_s), "end": row.end.as_ref().map(end_json),
         }));
     }
     if rows.is_empty() {
         text += "no host was changed yet\n";
     }
     document(text, json!({"changes": rows}))
+}
+
+fn end_json(end: &ChangeEnd) -> Value {
+    json!({"state": end.state, "why": end.why, "unix_s": end.unix_s, "at": moment_words(end.unix_s)})
+}
+
+fn at_words(unix_s: i64) -> String {
+    moment_words(unix_s).unwrap_or_else(|| "at an unknown time".to_owned())
 }
 
 /// A line of a change that is on its way, for the status of the fleet.
