@@ -123,7 +123,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 30] = [
+    pub const ALL: [ControlVerb; 31] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
