@@ -22,7 +22,8 @@ use std::sync::Arc;
 use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteMethod, SiteReply, SiteRequest};
 
 use files::ConsoleFile;
-pub use gate::{ConsoleGate, SESSION_LIFETIME, TOKEN_LIFETIME, TrustsCertificate};
+pub use gate::ConsoleGate;
+use gate::TOKEN_LIFETIME;
 use kept::{KeptDocument, KeptDocuments};
 use under_way::{Answered, AnswersUnderWay, UNDER_WAY_MAX};
 

@@ -452,6 +452,10 @@ struct MembersBody {
 #[serde(deny_unknown_fields)]
 struct NoBody {}
 
+fn console_token(NoBody {}: NoBody) -> ControlQuestion {
+    ControlQuestion::ConsoleToken
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JoinBody {
@@ -546,10 +550,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/members") => members(body(request)?)?,
         (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
-        (Post, "/v1/console-token") => {
-            let NoBody {} = body(request)?;
-            ControlQuestion::ConsoleToken
-        }
+        (Post, "/v1/console-token") => console_token(body(request)?),
         (Post, JOIN) => {
             let JoinBody { token, role, zone, id, request } = body(request)?;
             let claim = JoinClaim { role, zone, id };
