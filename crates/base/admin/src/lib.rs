@@ -19,6 +19,7 @@ pub mod site;
 mod answers;
 mod connections;
 mod pages;
+mod streams;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -125,7 +126,7 @@ impl AdminListener {
     pub fn serve_site(
         self,
         site: Arc<dyn site::BrowserSite>,
-        tls: Option<api::ApiTls>,
+        tls: Option<streams::ApiTls>,
         limits: Limits,
     ) -> Result<(), Error> {
         self.serve_all(site::SiteAnswers(site), tls, limits)
@@ -134,7 +135,7 @@ impl AdminListener {
     fn serve_all(
         self,
         answers: impl answers::Answers,
-        tls: Option<api::ApiTls>,
+        tls: Option<streams::ApiTls>,
         limits: Limits,
     ) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -267,6 +267,7 @@ fn report(
     TurnReport {
         host,
         zone,
+        agent: None,
         boot,
         turn,
         seen,
