@@ -273,6 +273,7 @@ fn report(
         seen,
         wait_ms: None,
         stays,
+        agent: None,
         tune: None,
         changes: None,
         standard: None,
