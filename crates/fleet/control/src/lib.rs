@@ -41,7 +41,7 @@ pub use service::access::Requester;
 pub use service::authorise;
 pub use service::pages::{AgentPages, ControllerPages, SharedFigures};
 pub use service::questions::{
-    CertifyQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
+    ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
 };
 pub use service::seats::AgentSeats;
 pub use service::turn::*;

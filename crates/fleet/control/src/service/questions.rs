@@ -551,15 +551,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
             };
             ControlQuestion::Renew { request: csr(body.request)?, present }
         }
-        (Post, "/v1/certify") => {
-            let question: CertifyQuestion = body(request)?;
-            if question.hosts.len() > HOSTS_MAX {
-                let found = question.hosts.len();
-                return Err(bad(format!("expected {HOSTS_MAX} hosts of a router at most, found {found}")));
-            }
-            let request = csr(question.request)?;
-            ControlQuestion::Certify(CertifyQuestion { request, ..question })
-        }
+        (Post, "/v1/certify") => ControlQuestion::Certify(certify(body(request)?)?),
         _ => {
             let method = match request.method {
                 Get => "GET",
@@ -699,6 +691,14 @@ fn tune_ask(asked: TuneAskBody) -> Result<ControlQuestion, QuestionFault> {
 fn ask_id(query: &Query) -> Result<TuneAskId, QuestionFault> {
     let id = query.text("id")?.ok_or_else(|| bad("expected ?id=QUESTION"))?;
     id.parse().map_err(|error: fleet::NameError| bad(error.to_string()))
+}
+
+fn certify(question: CertifyQuestion) -> Result<CertifyQuestion, QuestionFault> {
+    let found = question.hosts.len();
+    if found > HOSTS_MAX {
+        return Err(bad(format!("expected {HOSTS_MAX} hosts of a router at most, found {found}")));
+    }
+    Ok(CertifyQuestion { request: csr(question.request)?, ..question })
 }
 
 fn csr(text: String) -> Result<String, QuestionFault> {
