@@ -5,22 +5,27 @@
 //!                         └─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
 //! ```
 //!
+//! [`ProcessSite`] is the page of one server or router: it has files only, and reads the reports beside it.
+//!
 //! Every answer has the headers that keep a page from loading, running or being framed by anything else. Nothing here knows what is
 //! shown: the crate has files, headers and a memory of documents. No clock is read but for the age of a document.
 
 mod files;
 mod kept;
+mod meant;
+mod process;
 mod under_way;
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteReply, SiteRequest};
 
-use files::ConsoleFile;
+use files::{ConsoleFile, FilesOf};
 use kept::{KeptDocument, KeptDocuments};
+use meant::MeantHost;
+pub use process::ProcessSite;
 use under_way::{Answered, AnswersUnderWay, UNDER_WAY_MAX};
 
 /// A document, or why there is none.
@@ -46,8 +51,7 @@ pub struct ConsoleSite<D> {
     documents: D,
     kept: KeptDocuments,
     under_way: AnswersUnderWay,
-    /// The name by which browsers may know this program, besides addresses.
-    name: Option<String>,
+    meant: MeantHost,
 }
 
 /// What a browser may do with a page: run our own files, ask this program, and nothing else.
@@ -73,7 +77,7 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
     /// Of these documents, for browsers that know this program by an address, as `localhost`, or by this name.
     pub fn new(documents: D, name: Option<String>) -> ConsoleSite<D> {
         let (kept, under_way) = (KeptDocuments::default(), AnswersUnderWay::default());
-        ConsoleSite { documents, kept, under_way, name }
+        ConsoleSite { documents, kept, under_way, meant: MeantHost::new(name) }
     }
 
     /// Asks for a document, and keeps it if it is one.
@@ -86,33 +90,16 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
         };
         Some(Answered { status, document })
     }
-
-    /// Whether a browser means this program. A page of somebody else's may have a name that leads here (DNS rebinding); it has no address
-    /// of ours, since a browser takes the name for the origin.
-    fn is_meant(&self, host: Option<&str>) -> bool {
-        let Some(host) = host else { return false };
-        let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((address, _)) => address,
-            None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-        };
-        bare.parse::<IpAddr>().is_ok()
-            || bare.eq_ignore_ascii_case("localhost")
-            || self.name.as_ref().is_some_and(|name| bare.eq_ignore_ascii_case(name))
-    }
 }
 
 impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
     fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
         Box::pin(async move {
-            if !self.is_meant(request.host.as_deref()) {
-                let found = request.host.as_deref().unwrap_or("none");
-                let text = format!(
-                    "expected an address of this host, localhost or the name that the console was started with; found {found:?}\n"
-                );
-                return reply(421, PLAIN, text.into());
+            if let Some(refused) = self.meant.refusal(&request) {
+                return refused;
             }
-            if let Some(file) = ConsoleFile::at(&request.path) {
-                return tagged(file.content_type, Bytes::from_static(file.bytes), &file.tag(), &request);
+            if let Some(file) = FilesOf::Fleet.at(&request.path) {
+                return file_reply(file, &request);
             }
             let name = match &request.query {
                 Some(query) => format!("{}?{query}", request.path),
@@ -136,6 +123,10 @@ impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
             }
         })
     }
+}
+
+fn file_reply(file: &'static ConsoleFile, request: &SiteRequest) -> SiteReply {
+    tagged(file.content_type, Bytes::from_static(file.bytes), &file.tag(), request)
 }
 
 /// An answer with a tag, or none of its bytes if the browser has them.
