@@ -13,7 +13,7 @@ import * as history from "./pages/history.js";
 /**
  * @typedef {object} Page
  * @property {(name: string) => string} title
- * @property {(name: string) => Record<string, string>} reads Paths of documents, by the names that `draw` knows them by.
+ * @property {(name: string, documents: Record<string, any>) => Record<string, string>} reads Paths of documents, by the names that `draw` knows them by. Which ones may follow from those that are there.
  * @property {(documents: Record<string, any>, name: string, redraw: () => void) => any} draw Elements.
  * @property {Set<string>} [optional] Documents without which it is drawn, too; why one is missing is in `{error}`.
  */
@@ -63,18 +63,20 @@ async function ask() {
   if (document.hidden) return;
   const mine = turn;
   const { page, name } = place();
-  const reads = Object.entries(page.reads(name));
+  const reads = Object.entries(page.reads(name, documents));
+  let pause = EVERY;
   try {
     const answers = await Promise.all(reads.map(async ([what, path]) => [what, await read(path, page.optional?.has(what) ?? false)]));
     if (mine !== turn) return;
     documents = Object.fromEntries(answers);
     isCurrent();
     draw();
+    if (Object.keys(page.reads(name, documents)).some((what) => !documents[what])) pause = 0;
   } catch (error) {
     if (mine !== turn) return;
     isOld("The controller", error);
   }
-  timer = setTimeout(ask, EVERY);
+  timer = setTimeout(ask, pause);
 }
 
 /** Draws what is known. */

@@ -53,13 +53,29 @@ export async function read(path, isOptional = false) {
 export function replace(elements) {
   const selection = document.getSelection();
   if (selection && !selection.isCollapsed && main.contains(selection.anchorNode)) return;
-  const focus = document.activeElement?.id;
+  const focus = main.contains(document.activeElement) ? sameAs(document.activeElement) : null;
   const isOpen = new Set([...main.querySelectorAll("details[open]")].map((one) => one.id));
   const moved = new Map([...main.querySelectorAll(".wide[id]")].map((one) => [one.id, one.scrollLeft]));
   main.replaceChildren(...[elements()].flat(Infinity).filter((one) => one));
   for (const one of main.querySelectorAll("details")) one.open ||= isOpen.has(one.id);
   for (const one of main.querySelectorAll(".wide[id]")) one.scrollLeft = moved.get(one.id) ?? 0;
-  if (focus && main.querySelector("#" + CSS.escape(focus))) document.getElementById(focus)?.focus({ preventScroll: true });
+  focus?.()?.focus({ preventScroll: true });
+}
+
+const REACHED = "a[href], button, select, summary, [tabindex]";
+
+/**
+ * Finds the element that stands for this one after the page was drawn anew: by its id, or by what it says and where it leads.
+ * @param {Element | null} element
+ * @returns {() => HTMLElement | null | undefined}
+ */
+function sameAs(element) {
+  if (!element || element === main) return () => null;
+  if (element.id) return () => document.getElementById(element.id);
+  const said = (/** @type {Element} */ one) => [one.tagName, one.getAttribute("href"), one.getAttribute("aria-label"), one.textContent].join(" ");
+  const alike = () => [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(REACHED))].filter((one) => said(one) === said(element));
+  const at = alike().indexOf(/** @type {HTMLElement} */ (element));
+  return () => alike()[at];
 }
 
 /** Takes back that what is shown is old. */

@@ -1,7 +1,7 @@
 // The fleet: what needs a person, clusters with their slots, service levels, what is on its way, zones.
 
 import { bar, slots, spark } from "../charts.js";
-import { command, h, name } from "../dom.js";
+import { command, h, name, visible } from "../dom.js";
 import { table } from "../table.js";
 import { availability, bytes, counted, isKnown, micros, percent, short, SLOT_STATES } from "../words.js";
 
@@ -81,9 +81,9 @@ function needs(summary) {
 /** @param {any} need */
 function about(need) {
   const page = /** @type {Record<string, string>} */ ({ member: "server", routers: "routers", change: "history", rollout: "history" })[need.about.kind];
-  if (!page) return need.text;
+  if (!page) return visible(need.text);
   const id = page === "server" ? "/" + encodeURIComponent(need.about.id) : "";
-  return h("a", { href: `#/${page}${id}` }, need.text);
+  return h("a", { href: `#/${page}${id}` }, visible(need.text));
 }
 
 /**
@@ -161,7 +161,7 @@ function going(summary) {
  * @param {string} where
  */
 function progress(what, state, have, of, unit, where) {
-  return h("li", {}, h("a", { href: "#/history" }, what), " ", h("span", { class: "state " + state }, state), " ", bar(of ? have / of : null, `${have} of ${counted(of, unit)}`), " ", h("span", { class: "quiet" }, where));
+  return h("li", {}, h("a", { href: "#/history" }, visible(what)), " ", h("span", { class: "state " + state }, state), " ", bar(of ? have / of : null, `${have} of ${counted(of, unit)}`), " ", h("span", { class: "quiet" }, visible(where)));
 }
 
 /**

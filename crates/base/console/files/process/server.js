@@ -121,14 +121,16 @@ function requests(last, redraw) {
  * @param {() => void} redraw
  */
 function waits(seen, redraw) {
-  const choose = (/** @type {any} */ event) => {
-    shown = event.target.value;
-    redraw();
+  const choice = (/** @type {string} */ one) => {
+    const click = () => {
+      shown = one;
+      redraw();
+    };
+    return h("button", { type: "button", class: "choice", id: "class-" + one, "aria-pressed": one === shown ? "true" : "false", click }, one || "all classes");
   };
-  const choices = ["", ...CLASSES].map((one) => h("option", { value: one, selected: one === shown }, one || "all classes"));
   return [
     h("div", { class: "charts" }, heat("Wait for a worker", seen.moments, (figures) => figures.wait), heat("Service of " + (shown || "all classes"), seen.moments, (figures) => (shown ? figures.service?.[shown] : sum(Object.values(figures.service ?? {}))))),
-    h("p", {}, h("label", { for: "class" }, "Service of "), h("select", { id: "class", change: choose }, choices)),
+    h("p", { role: "group", "aria-label": "Class of commands whose service is drawn" }, "Service of ", ["", ...CLASSES].map(choice)),
     legend(),
   ];
 }
