@@ -9,6 +9,7 @@ import * as routers from "./pages/routers.js";
 import * as key from "./pages/key.js";
 import * as host from "./pages/host.js";
 import * as history from "./pages/history.js";
+import * as change from "./pages/change.js";
 
 /**
  * @typedef {object} Page
@@ -19,7 +20,7 @@ import * as history from "./pages/history.js";
  */
 
 /** @type {Record<string, Page>} */
-const PAGES = { "": fleet, cluster, server, routers, key, host, history };
+const PAGES = { "": fleet, cluster, server, routers, key, host, history, change };
 /** Pages of the menu. */
 const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["key", "Key"]];
 

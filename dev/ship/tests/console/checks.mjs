@@ -121,7 +121,7 @@ async function checkKeyboard(address) {
   expect((await here()).includes("Skip to the page"), "the first stop skips to the page, found " + (await here()));
   await page.keyboard.press("Enter");
   expect(await page.evaluate(() => document.activeElement?.id === "main"), "it leads to the page");
-  const all = await page.evaluate(() => [...document.querySelectorAll("a[href], button, input, summary")].filter((one) => one.getClientRects().length).length);
+  const all = await page.evaluate(() => [...document.querySelectorAll("a[href], button, input, summary")].filter((one) => one.checkVisibility()).length);
   await open(page, address);
   const stops = new Set();
   for (let at = 0; at < 20 * all; at += 1) {
@@ -189,7 +189,7 @@ const kept = ["content-security-policy", "x-content-type-options", "cross-origin
 const made = madeFleet(files, Object.fromEntries(kept.map((name) => [name, answer.headers.get(name)])), HOSTILE);
 const port = await made.start();
 const madeAt = `http://127.0.0.1:${port}/`;
-for (const name of ["", "cluster/feed", "cluster/" + encodeURIComponent(HOSTILE[0]), "server/" + encodeURIComponent(HOSTILE[3]), "routers", "history", "host/" + encodeURIComponent(HOSTILE[1]), "key/" + encodeURIComponent(HOSTILE[4])])
+for (const name of ["", "cluster/feed", "cluster/" + encodeURIComponent(HOSTILE[0]), "server/" + encodeURIComponent(HOSTILE[3]), "routers", "history", "change/7", "host/" + encodeURIComponent(HOSTILE[1]), "key/" + encodeURIComponent(HOSTILE[4])])
   await check(`page ${decodeURIComponent(name).slice(0, 40)} of a made fleet of 5,000`, () => checkPage(`${madeAt}#/${name}`));
 
 /** From the last byte of a document to the picture, and the memory of a page that was drawn anew a few times. */

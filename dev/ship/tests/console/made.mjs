@@ -40,13 +40,20 @@ function summary(texts) {
   const sums = { requests_per_s: 1e6, hit_ratio: 0.98, hits_per_s: 9e5, misses_per_s: 2e4, evictions_per_s: 900, memory_limit_bytes: 64e12, memory_used_bytes: 60e12, service_p99_us: 400, wait_p99_us: 80, skew: 1.4 };
   const clusters = Object.entries(CLUSTERS).map(([name, slots]) => ({ name, slots, known: slots, slot_states: Array.from({ length: slots }, () => "ssssssssssssssssssssssssssssdu?l"[Math.floor(random() * 32)]).join(""), ...sums }));
   clusters.push(...texts.map((name) => ({ name, slots: 1, known: 1, slot_states: "s", ...sums })));
-  const needs = Array.from({ length: 50 }, (_, at) => ({ urgency: ["now", "soon", "note"][at % 3], text: texts[at] ?? `Server feed-m${at} is lost, and its slot has no other one yet.`, about: { kind: "member", id: texts[at] ?? `feed-m${at}` }, command: `evenkeel control replace '${texts[at] ?? "feed-m" + at}'` }));
+  const ordinary = [
+    { urgency: "now", text: "Server feed-m17 is lost, and its slot feed/s17 has no other one yet.", about: { kind: "member", id: "feed-m17" }, command: "evenkeel control replace feed-m17" },
+    { urgency: "soon", text: "Server web-m3 is suspect: its agent says that it has no process.", about: { kind: "member", id: "web-m3" }, command: "evenkeel control status" },
+    { urgency: "soon", text: "3 routers run older routes although the rollout is over: r-17, r-18, r-203.", about: { kind: "routers", id: "main" }, command: null },
+    { urgency: "note", text: "Nothing changes in zone/c: power.", about: { kind: "frozen", id: "zone/c" }, command: "evenkeel control thaw zone/c --why …" },
+  ];
+  const odd = texts.length ? Array.from({ length: 46 }, (_, at) => ({ urgency: "note", text: texts[at] ?? `Agent of host-${at} is not heard.`, about: { kind: at % 2 ? "member" : "frozen", id: texts[at] ?? `m${at}` }, command: `evenkeel control replace '${texts[at] ?? "m" + at}'` })) : [];
+  const needs = [...odd, ...ordinary];
   const levels = Object.keys(CLUSTERS).map((pool) => ({ view: "main", pool, requests_per_s: 1e6, availability_5min: 0.9999, availability_1h: 0.998, availability_24h: 0.99995 }));
   const zones = Object.fromEntries(["a", "b", "c", ...texts].map((zone) => [zone, { members: 1667, serving: 1600, spare: 67 }]));
   const serving = Object.values(CLUSTERS).reduce((sum, slots) => sum + slots, 0);
   return {
     fleet: "prod", controller: "c1", generation: 412, reason: texts[0] ?? "grow feed to 1,000", certificate_end_s: null, register_away: null, frozen: [["zone/c", "power"]],
-    clusters, needs, needs_left_out: 7, levels, levels_left_out: 0, zones, members: { serving, spare: MEMBERS - serving, draining: 0, suspect: 0, lost: 0, held: 0, emptying: 0, unfit: 0, unknown: 0 },
+    clusters, needs, needs_left_out: texts.length, levels, levels_left_out: 0, zones, members: { serving, spare: MEMBERS - serving, draining: 0, suspect: 0, lost: 0, held: 0, emptying: 0, unfit: 0, unknown: 0 },
     routers: { current: ROUTERS - 3, behind: 3, refusing: 0, silent: 0 }, rollout: { generation: 412, state: "underway", have: 312, of: ROUTERS, lane: "b", wave: "lane b", halted_why: null, waits_for: null },
     changes: [{ number: 7, what: "busy polling", state: "settling", hosts: 250, counts: { changed: 12 } }], standards: { first_mixed: [], mixed: 0, of: [] },
   };
@@ -74,7 +81,10 @@ function document(path, query, texts) {
     }
     case "/v1/history":
       return [200, { generations: Array.from({ length: 200 }, (_, at) => ({ generation: 412 - at, parent: 411 - at, reason: texts[at] ?? "feed grows", steps: texts })), text: "" }];
+    case "/v1/shadows":
+      return [200, { gate: null, within_s: 3600, text: "", shadows: ["web->new", ...texts].map((shadow) => ({ shadow, routers_telling: 3, routers_reading: 3, found: { compared: 184210, differed_share: 0.00031, normal_hits: 176840, shadow_hits: 176801, normal_us: { p50: 142, p99: 611 }, shadow_us: { p50: 139, p99: 604 } } })) }];
     case "/v1/changes":
+      if (query.has("number")) return [200, { number: 7, what: texts[0] ?? "busy polling", state: "going", wave: "canaries", waits_for: texts[1] ?? "figures", counts: { changed: 8 }, hosts: 250, who: texts[3] ?? "ann", why: texts[4] ?? "latency", looks: [{ kind: "kind", looks: [] }], text: `change 7\n${texts.join("\n")}\nkind 1, canaries: better\n` }];
       return [200, { changes: texts.map((text, number) => ({ number, what: text, state: "done", hosts: 3, who: text, why: text })), text: "" }];
     case "/v1/why":
       return [200, { generation: 412, servers: {}, text: `view main:\n  get     ${texts[0] ?? "feed-m1"} at ${texts[1] ?? "10.0.0.1:11211"}\n` }];

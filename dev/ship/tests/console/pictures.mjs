@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { madeFleet } from "./made.mjs";
 
-/** Time in which pages of one process see something: two minutes of a heat map. */
+/** Time in which the page of a process sees something: two minutes of a heat map. */
 const SEEN_MS = 120_000;
 
 /**
@@ -15,25 +15,21 @@ export async function takePictures(browser, at, folder) {
   const made = madeFleet(at.files, at.headers, []);
   const madeAt = `http://127.0.0.1:${await made.start()}/`;
   const shots = [
-    ["fleet", `${madeAt}#/`, "light", 900],
-    ["cluster", `${at.fleet}#/cluster/cache`, "dark", 420],
-    ["server", `${at.fleet}#/server/server-1`, "light", 640],
-    ["routers", `${at.fleet}#/routers`, "dark", 360],
-    ["one-server", at.server, "light", 1500],
-    ["one-router", at.router, "dark", 1500],
+    ["fleet", `${madeAt}#/`, "light", 1000, 0],
+    ["server", `${at.fleet}#/server/server-1`, "dark", 760, 0],
+    ["routers", `${madeAt}#/routers`, "light", 480, 0],
+    ["one-server", at.server, "light", 1240, SEEN_MS],
+    ["one-router", at.router, "dark", 1240, SEEN_MS],
   ];
-  const pages = [];
-  for (const [name, address, scheme, height] of shots) {
+  // One after the other: a tab that is not seen asks nothing.
+  for (const [name, address, scheme, height, seen] of shots) {
     const page = await browser.newPage();
     await page.setViewport({ width: 1200, height });
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     await page.goto(address);
-    pages.push([name, page]);
-  }
-  await new Promise((done) => setTimeout(done, SEEN_MS));
-  for (const [name, page] of pages) {
-    await page.bringToFront();
-    await page.screenshot({ path: join(folder, name + ".png"), optimizeForSpeed: false });
+    await page.waitForSelector("#main h1");
+    await new Promise((done) => setTimeout(done, seen));
+    await page.screenshot({ path: join(folder, name + ".png") });
     await page.close();
   }
   await made.end();
