@@ -4,7 +4,7 @@ import { h, svg } from "./dom.js";
 import { SLOT_STATES, isKnown, time } from "./words.js";
 
 /** Distance from a slot to the next one in pixels; its shape is 9 wide. */
-const STEP = 11;
+export const STEP = 11;
 
 /**
  * Shapes of states, as a path in a square of nine pixels: a state is seen without its colour, too.

@@ -55,7 +55,7 @@ impl RouterShared {
 
     /// Each server, as a JSON object with `uptime_us`, the moment of `facts`.
     pub fn servers_json(&self, facts: &ReportFacts) -> String {
-        figures::servers(self, facts).to_pretty_json()
+        figures::servers(self, facts).to_json()
     }
 
     /// The keys with most requests, as a JSON object; `None` with `--hide-hot-keys`.

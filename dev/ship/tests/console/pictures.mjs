@@ -18,8 +18,8 @@ export async function takePictures(browser, at, folder) {
     ["fleet", `${madeAt}#/`, "light", 1000, 0],
     ["server", `${at.fleet}#/server/server-1`, "dark", 760, 0],
     ["routers", `${madeAt}#/routers`, "light", 480, 0],
-    ["one-server", at.server, "light", 1240, SEEN_MS],
-    ["one-router", at.router, "dark", 1240, SEEN_MS],
+    ["one-server", at.server, "light", 1100, SEEN_MS],
+    ["one-router", at.router, "dark", 1100, SEEN_MS],
   ];
   // One after the other: a tab that is not seen asks nothing.
   for (const [name, address, scheme, height, seen] of shots) {
@@ -29,7 +29,9 @@ export async function takePictures(browser, at, folder) {
     await page.goto(address);
     await page.waitForSelector("#main h1");
     await new Promise((done) => setTimeout(done, seen));
-    await page.screenshot({ path: join(folder, name + ".png") });
+    // Of the page of a process, what the pictures of the fleet do not show: below the courses.
+    const y = seen ? await page.evaluate(() => document.querySelector("#main h2").getBoundingClientRect().top - 16) : 0;
+    await page.screenshot({ path: join(folder, name + ".png"), clip: { x: 0, y, width: 1200, height } });
     await page.close();
   }
   await made.end();

@@ -1,6 +1,6 @@
 // The fleet: what needs a person, clusters with their slots, service levels, what is on its way, zones.
 
-import { bar, slots, spark } from "../charts.js";
+import { STEP, bar, slots, spark } from "../charts.js";
 import { command, h, name, visible } from "../dom.js";
 import { table } from "../table.js";
 import { availability, bytes, counted, isKnown, micros, percent, short, SLOT_STATES } from "../words.js";
@@ -96,7 +96,8 @@ function about(need) {
  * @param {() => void} redraw
  */
 function clusters(summary, redraw) {
-  const columns = summary.clusters.some((/** @type {any} */ one) => one.slots > 400) ? 100 : 40;
+  // Figures stand beside the slots, so these have a third of the width at most.
+  const columns = innerWidth > 3 * 100 * STEP ? 100 : 40;
   const share = (/** @type {any} */ one) => (one.memory_limit_bytes > 0 ? one.memory_used_bytes / one.memory_limit_bytes : null);
   /** @type {import("../table.js").Column<any>[]} */
   const all = [

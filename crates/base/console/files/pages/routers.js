@@ -16,8 +16,10 @@ export const optional = new Set(["shadows"]);
  * @param {() => void} redraw
  */
 export function draw({ figures, shadows }, _, redraw) {
-  const rows = figures.routers;
-  const usual = configurations(rows);
+  const usual = configurations(figures.routers);
+  const isUsual = (/** @type {any} */ row) => !row.loaded || row.loaded === usual.get(row.view);
+  // Those with another configuration come first.
+  const rows = [...figures.routers].sort((one, other) => Number(isUsual(one)) - Number(isUsual(other)));
   /** @type {import("../table.js").Column<any>[]} */
   const columns = [
     { head: "Router", isText: true, by: (row) => row.id, cell: (row) => name(row.id) },
@@ -34,7 +36,7 @@ export function draw({ figures, shadows }, _, redraw) {
     { head: "CPUs", by: (row) => last(row).cpus, cell: (row) => short(last(row).cpus) },
     { head: "Clients", by: (row) => last(row).clients, cell: (row) => short(last(row).clients) },
   ];
-  const others = rows.filter((/** @type {any} */ row) => row.loaded && row.loaded !== usual.get(row.view));
+  const others = rows.filter((row) => !isUsual(row));
   const said = others.length
     ? h("p", { class: "bad" }, `${counted(others.length, "router")} ${others.length === 1 ? "runs" : "run"} another configuration than most of the same view: `, others.slice(0, 10).map((/** @type {any} */ row, /** @type {number} */ at) => [at ? ", " : "", name(row.id)]))
     : h("p", { class: "quiet" }, "All routers of a view run the same configuration.");
