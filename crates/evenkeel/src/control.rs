@@ -37,6 +37,8 @@ enum Job {
     Certificate(authority::CertificateArguments),
     /// Make a join token, with which one newcomer gets its certificate; it is good for 15 minutes
     Token(authority::TokenArguments),
+    /// Make an address of the console with a token, with which one browser can read it for twelve hours
+    ConsoleToken(ReadArguments),
     /// Run a controller
     Serve(Box<serve::ServeArguments>),
     /// Let servers join, change or leave the fleet
@@ -137,6 +139,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Init(job) => authority::init(job),
         Job::Certificate(job) => authority::certificate(job),
         Job::Token(job) => authority::token(job),
+        Job::ConsoleToken(job) => {
+            let ask = |client: &control::ControlClient, within| {
+                client.post("/v1/console-token", &serde_json::json!({}), within)
+            };
+            job.place.show(&job.place.ask(ask)?)
+        }
         Job::Serve(job) => serve::run(job),
         Job::Members(job) => members::run(job),
         Job::Status(job) => read(&job.place, "/v1/status"),

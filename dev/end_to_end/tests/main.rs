@@ -2,6 +2,7 @@
 
 mod client_pages;
 mod clients;
+mod console;
 mod control_pages;
 #[path = "../../../crates/cache/server/tests/conversation/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]

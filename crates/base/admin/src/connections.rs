@@ -1,4 +1,4 @@
-//! Connections of scrapers: how many there are, how long they last, how much they may send.
+//! Connections of scrapers and browsers: how many there are, how long they last, how much they may send.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,15 +8,20 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use crate::Limits;
-use crate::answers::Answers;
+use crate::answers::{Answers, PeerCertificate};
+use crate::api::ApiTls;
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -27,9 +32,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for a reply in progress when its connection has reached its age.
 const LAST_REPLY: Duration = Duration::from_secs(5);
 
-/// Serves all sockets for ever.
+/// What HTTP is spoken on. As one type, hyper's code for a connection is compiled once.
+pub(crate) trait HttpStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpStream for S {}
+
+/// Serves all sockets for ever, by TLS if there are settings for it.
 pub(crate) async fn serve(
     sockets: Vec<TcpListener>,
+    tls: Option<ApiTls>,
     site: Arc<impl Answers>,
     limits: Limits,
 ) -> io::Result<()> {
@@ -38,7 +49,13 @@ pub(crate) async fn serve(
     for socket in sockets {
         socket.set_nonblocking(true)?;
         let socket = tokio::net::TcpListener::from_std(socket)?;
-        accepting.push(tokio::spawn(accept(socket, Arc::clone(&site), Arc::clone(&open), limits)));
+        accepting.push(tokio::spawn(accept(
+            socket,
+            tls.clone(),
+            Arc::clone(&site),
+            Arc::clone(&open),
+            limits,
+        )));
     }
     for task in accepting {
         // It ends only with the runtime.
@@ -49,6 +66,7 @@ pub(crate) async fn serve(
 
 async fn accept(
     socket: tokio::net::TcpListener,
+    tls: Option<ApiTls>,
     site: Arc<impl Answers>,
     open: Arc<Open>,
     limits: Limits,
@@ -56,16 +74,38 @@ async fn accept(
     loop {
         match socket.accept().await {
             Ok((stream, _)) => {
-                open.admit(|| tokio::spawn(answer(stream, Arc::clone(&site), limits)).abort_handle());
+                let (tls, site) = (tls.clone(), Arc::clone(&site));
+                open.admit(|| tokio::spawn(begin(stream, tls, site, limits)).abort_handle());
             }
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
+/// A connection from its first byte. A peer whose handshake fails has been told by an alert, or has gone.
+async fn begin(stream: TcpStream, tls: Option<ApiTls>, site: Arc<impl Answers>, limits: Limits) {
+    let Some(tls) = tls else { return answer(Box::new(stream), None, site, limits).await };
+    // Without it, a small reply waits for the acknowledgement of the one before.
+    let _ = stream.set_nodelay(true);
+    let shaken = timeout(limits.head_time, TlsAcceptor::from(tls()).accept(stream)).await;
+    if let Ok(Ok(stream)) = shaken {
+        let chain = stream.get_ref().1.peer_certificates();
+        let leaf = chain.and_then(<[_]>::first).map(|leaf| PeerCertificate(leaf.as_ref().to_vec()));
+        answer(Box::new(stream), leaf, site, limits).await;
+    }
+}
+
 /// Answers the requests of one connection. What is wrong with it is its client's affair: hyper has answered or closed.
-async fn answer(stream: TcpStream, site: Arc<impl Answers>, limits: Limits) {
-    let answer = service_fn(|request| {
+async fn answer(
+    stream: Box<dyn HttpStream>,
+    peer: Option<PeerCertificate>,
+    site: Arc<impl Answers>,
+    limits: Limits,
+) {
+    let answer = service_fn(|mut request: Request<Incoming>| {
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
         let answer = Arc::clone(&site).answer(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });

@@ -119,7 +119,7 @@ impl AdminListener {
 
     /// Serves until the process ends: returns only if it cannot begin.
     pub fn serve(self, source: Arc<dyn Source>, limits: Limits) -> Result<(), Error> {
-        self.serve_all(pages::AdminPages::new(source, None, limits.page_age), limits)
+        self.serve_all(pages::AdminPages::new(source, None, limits.page_age), None, limits)
     }
 
     /// The same with a site for browsers: what they get of `/`, and of every path that is no page or report of the source.
@@ -129,18 +129,28 @@ impl AdminListener {
         site: Arc<dyn site::BrowserSite>,
         limits: Limits,
     ) -> Result<(), Error> {
-        self.serve_all(pages::AdminPages::new(source, Some(site), limits.page_age), limits)
+        self.serve_all(pages::AdminPages::new(source, Some(site), limits.page_age), None, limits)
     }
 
-    /// Serves pages for browsers in the same way.
-    pub fn serve_site(self, site: Arc<dyn site::BrowserSite>, limits: Limits) -> Result<(), Error> {
-        self.serve_all(site::SiteAnswers(site), limits)
+    /// Serves pages for browsers in the same way, over TLS if there are settings for it.
+    pub fn serve_site(
+        self,
+        site: Arc<dyn site::BrowserSite>,
+        tls: Option<api::ApiTls>,
+        limits: Limits,
+    ) -> Result<(), Error> {
+        self.serve_all(site::SiteAnswers(site), tls, limits)
     }
 
-    fn serve_all(self, answers: impl answers::Answers, limits: Limits) -> Result<(), Error> {
+    fn serve_all(
+        self,
+        answers: impl answers::Answers,
+        tls: Option<api::ApiTls>,
+        limits: Limits,
+    ) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Prepare)?;
-        let serve = connections::serve(self.sockets, Arc::new(answers), limits);
+        let serve = connections::serve(self.sockets, tls, Arc::new(answers), limits);
         runtime.block_on(serve).map_err(Error::Prepare)
     }
 }

@@ -56,6 +56,9 @@ impl AdminPages {
     /// The site, if a browser asks for what is no page of ours. Of `/` others get a list of what there is.
     fn site_for(&self, request: &Request<Incoming>) -> Option<Arc<SiteAnswers>> {
         let site = self.site.as_ref()?;
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
         let is_the_sites = match request.uri().path() {
             "/" => accepts_html(request),
             path => !path.starts_with("/api/") && !PAGES.contains(&path),

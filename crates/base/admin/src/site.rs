@@ -1,4 +1,4 @@
-//! Pages for browsers: requests that read, with what a browser says about itself, and answers with their headers.
+//! Pages for browsers: requests with what a browser says about itself, and answers with their headers.
 //!
 //! Beside [`crate::Source`] and [`crate::api`], this is a port for people: an answer may take a while, and has the headers that keep a
 //! browser from doing anything else with it. Nothing here knows a page.
@@ -13,11 +13,23 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::answers::Answers;
+use crate::answers::{Answers, PeerCertificate};
+
+/// What a browser wants to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SiteMethod {
+    /// To read.
+    #[default]
+    Get,
+    /// To change something. It comes without a body.
+    Post,
+}
 
 /// What a browser asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteRequest {
+    /// What for.
+    pub method: SiteMethod,
     /// The path, as sent: with its escapes.
     pub path: String,
     /// What follows the `?`, as sent.
@@ -26,6 +38,12 @@ pub struct SiteRequest {
     pub host: Option<String>,
     /// The tag of the answer that the browser has already.
     pub has: Option<String>,
+    /// The token of `authorization: Bearer TOKEN`.
+    pub bearer: Option<String>,
+    /// The cookies, as sent.
+    pub cookies: Option<String>,
+    /// The DER of the certificate that the TLS settings have accepted.
+    pub certificate: Option<Vec<u8>>,
 }
 
 /// An answer.
@@ -76,19 +94,26 @@ fn asked(request: &Request<Incoming>) -> Result<SiteRequest, Box<Response<Full<B
         response.headers_mut().insert(name, HeaderValue::from_static(value));
         Box::new(response)
     };
-    // Of an answer to HEAD, hyper sends no body.
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Err(refused(StatusCode::METHOD_NOT_ALLOWED, header::ALLOW, "GET, HEAD"));
-    }
+    let method = match *request.method() {
+        // Of an answer to HEAD, hyper sends no body.
+        Method::GET | Method::HEAD => SiteMethod::Get,
+        Method::POST => SiteMethod::Post,
+        _ => return Err(refused(StatusCode::METHOD_NOT_ALLOWED, header::ALLOW, "GET, HEAD, POST")),
+    };
     if !request.body().is_end_stream() {
         return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, header::CONNECTION, "close"));
     }
     let text = |name| text_of(request.headers(), name);
+    let bearer = text(header::AUTHORIZATION);
     Ok(SiteRequest {
+        method,
         path: request.uri().path().to_owned(),
         query: request.uri().query().map(str::to_owned),
         host: text(header::HOST),
         has: text(header::IF_NONE_MATCH),
+        bearer: bearer.and_then(|value| value.strip_prefix("Bearer ").map(str::to_owned)),
+        cookies: text(header::COOKIE),
+        certificate: request.extensions().get::<PeerCertificate>().map(|peer| peer.0.clone()),
     })
 }
 

@@ -132,7 +132,8 @@ fn browsers_get_a_page_where_programs_get_a_list() {
     }
     check(address, "GET", "/", "200", "for Prometheus");
     check(address, "GET", "/page.js", "200", "front /page.js");
-    check(address, "POST", "/page.js", "405", "");
+    check(address, "POST", "/page.js", "404", "");
+    check(address, "POST", "/", "405", "");
     // What is a page of the source or a report is none of the site's, whoever asks.
     for (path, expected) in [
         ("/metrics", "built 1\n"),

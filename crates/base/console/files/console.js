@@ -1,7 +1,7 @@
 // The console: which page is shown, what it reads, and what is said while the controller does not answer.
 
-import { h, visible } from "./dom.js";
-import { EVERY, forget, isCurrent, isOld, read, replace } from "./live.js";
+import { command, h, visible } from "./dom.js";
+import { EVERY, NotAdmitted, forget, isCurrent, isOld, read, replace } from "./live.js";
 import * as fleet from "./pages/fleet.js";
 import * as cluster from "./pages/cluster.js";
 import * as server from "./pages/server.js";
@@ -25,6 +25,9 @@ const PAGES = { "": fleet, cluster, server, routers, key, host, history, change 
 const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["key", "Key"]];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+
+/** Why the token of this page's address was not taken. */
+let refused = "";
 
 /** @type {Record<string, any>} */
 let documents = {};
@@ -75,9 +78,38 @@ async function ask() {
     if (Object.keys(page.reads(name, documents)).some((what) => !documents[what])) pause = 0;
   } catch (error) {
     if (mine !== turn) return;
-    isOld("The controller", error);
+    if (error instanceof NotAdmitted) askForToken();
+    else isOld("The controller", error);
   }
   timer = setTimeout(ask, pause);
+}
+
+/** Says how a browser is admitted. It asks again: another tab may have been. */
+function askForToken() {
+  isCurrent();
+  // What a person does on the page stays: a selection, the focus on the button.
+  if (document.getElementById("who")) return;
+  forget();
+  documents = {};
+  const why = refused || "This browser has no token, or it has had one for twelve hours, or the controller has begun anew.";
+  main.replaceChildren(
+    h("h1", { id: "who" }, "Who are you?"),
+    h("p", {}, visible(why)),
+    h("p", {}, "The command prints an address to open here; an operator and a reader may use it: ", command("evenkeel control console-token")),
+  );
+}
+
+/** Exchanges the token of the address (`#t=TOKEN`) for a cookie. It is taken out of the address first, so that nobody sees or keeps it. */
+async function enter() {
+  const token = /^#t=([0-9a-f]+)$/.exec(location.hash)?.[1];
+  if (token) {
+    window.history.replaceState(null, "", location.pathname);
+    const headers = { authorization: "Bearer " + token };
+    const response = await fetch("session", { method: "POST", headers }).catch(() => null);
+    const said = await response?.json().catch(() => ({}));
+    refused = response?.ok ? "" : "The token was not taken: " + String(said?.error ?? "no answer") + ".";
+  }
+  show();
 }
 
 /** Draws what is known. */
@@ -94,6 +126,7 @@ find.addEventListener("submit", (event) => {
   if (text) location.hash = "#/key/" + encodeURIComponent(text);
 });
 addEventListener("hashchange", () => {
+  if (location.hash.startsWith("#t=")) return enter();
   show();
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
@@ -108,4 +141,4 @@ addEventListener("keydown", (event) => {
     document.getElementById("key")?.focus();
   }
 });
-show();
+enter();

@@ -16,6 +16,9 @@ let known = new Map();
 /** When the last question was answered, in milliseconds since 1970. */
 let answered = 0;
 
+/** A browser that has shown neither a token nor a certificate. */
+export class NotAdmitted extends Error {}
+
 /** Forgets the answers of the page before. */
 export function forget() {
   known = new Map();
@@ -37,6 +40,7 @@ export async function read(path, isOptional = false) {
     if (isOptional) return { error: "an answer that cannot be read" };
     throw new Error("an answer that cannot be read, with the status " + response.status);
   });
+  if (response.status === 401) throw new NotAdmitted();
   if (!response.ok) {
     const why = String(json.error ?? "the status " + response.status);
     if (isOptional || response.status === 404) return { error: why };

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! browser ─► Host known? ─┬─► a file of `files/`, which is in the binary
-//!                         └─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
+//!                         ├─► POST /session: a cookie for a token
+//!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
 //! ```
 //!
 //! [`ProcessSite`] is the page of one server or router: it has files only, and reads the reports beside it.
@@ -11,6 +12,7 @@
 //! shown: the crate has files, headers and a memory of documents. No clock is read but for the age of a document.
 
 mod files;
+mod gate;
 mod kept;
 mod meant;
 mod process;
@@ -20,9 +22,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteReply, SiteRequest};
+use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteMethod, SiteReply, SiteRequest};
 
 use files::{ConsoleFile, FilesOf};
+pub use gate::{ConsoleGate, SESSION_LIFETIME, TOKEN_LIFETIME, TrustsCertificate};
 use kept::{KeptDocument, KeptDocuments};
 use meant::MeantHost;
 pub use process::ProcessSite;
@@ -51,7 +54,18 @@ pub struct ConsoleSite<D> {
     documents: D,
     kept: KeptDocuments,
     under_way: AnswersUnderWay,
-    meant: MeantHost,
+    /// Of those that may read because they are of this host.
+    meant: Option<MeantHost>,
+    readers: ConsoleReaders,
+}
+
+/// Who may read.
+pub enum ConsoleReaders {
+    /// Every browser of this host: those that know this program by an address, as `localhost`, or by this name.
+    ThisHost(Option<String>),
+    /// Browsers that come over TLS, with a token or a certificate. Any name will do: a page of somebody else's, with a name of its own that
+    /// leads here (DNS rebinding), has neither our certificate nor our cookie.
+    Admitted(Arc<ConsoleGate>),
 }
 
 /// What a browser may do with a page: run our own files, ask this program, and nothing else.
@@ -72,12 +86,64 @@ const HEADERS: [(&str, &str); 8] = [
 
 const JSON: &str = "application/json";
 const PLAIN: &str = "text/plain; charset=utf-8";
+/// Said to a browser that may not read. The page says how it may.
+const NOT_ADMITTED: &str = "{\"error\":\"a token or a certificate of the fleet is needed\"}";
+/// Where a token is exchanged for a cookie.
+const SESSION: &str = "/session";
 
 impl<D: ConsoleDocuments> ConsoleSite<D> {
-    /// Of these documents, for browsers that know this program by an address, as `localhost`, or by this name.
-    pub fn new(documents: D, name: Option<String>) -> ConsoleSite<D> {
+    /// Of these documents, for these browsers.
+    pub fn new(documents: D, readers: ConsoleReaders) -> ConsoleSite<D> {
         let (kept, under_way) = (KeptDocuments::default(), AnswersUnderWay::default());
-        ConsoleSite { documents, kept, under_way, meant: MeantHost::new(name) }
+        let meant = match &readers {
+            ConsoleReaders::ThisHost(name) => Some(MeantHost::new(name.clone())),
+            ConsoleReaders::Admitted(_) => None,
+        };
+        ConsoleSite { documents, kept, under_way, meant, readers }
+    }
+
+    /// The answer to a request that changes something: a token becomes a cookie.
+    fn exchanged(&self, request: &SiteRequest) -> SiteReply {
+        let ConsoleReaders::Admitted(gate) = &self.readers else {
+            let mut reply =
+                reply(405, PLAIN, "this console reads only, and asks nobody for a token\n".into());
+            reply.headers.push(("allow", "GET, HEAD".to_owned()));
+            return reply;
+        };
+        if request.path != SESSION {
+            let mut reply = reply(405, PLAIN, format!("the console reads only, but for {SESSION}\n").into());
+            reply.headers.push(("allow", "GET, HEAD".to_owned()));
+            return reply;
+        }
+        let token = request.bearer.as_deref().unwrap_or_default();
+        match gate.exchange(token) {
+            Ok(Some(cookie)) => {
+                let mut reply = reply(200, JSON, "{}".into());
+                reply.headers.push(("set-cookie", cookie));
+                reply
+            }
+            Ok(None) => {
+                let minutes = TOKEN_LIFETIME.as_secs() / 60;
+                let error = format!(
+                    "{{\"error\":\"the token is not known: it can be used once, within {minutes} minutes, at the controller that \
+                     has made it\"}}"
+                );
+                reply(401, JSON, error.into())
+            }
+            Err(error) => {
+                reply(503, JSON, format!("{{\"error\":\"no random bytes for a cookie: {error}\"}}").into())
+            }
+        }
+    }
+
+    /// Whether the browser may read documents.
+    fn may_read(&self, request: &SiteRequest) -> bool {
+        match &self.readers {
+            ConsoleReaders::ThisHost(_) => true,
+            ConsoleReaders::Admitted(gate) => {
+                gate.admits(request.cookies.as_deref(), request.certificate.as_deref())
+            }
+        }
     }
 
     /// Asks for a document, and keeps it if it is one.
@@ -95,11 +161,17 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
 impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
     fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
         Box::pin(async move {
-            if let Some(refused) = self.meant.refusal(&request) {
+            if let Some(refused) = self.meant.as_ref().and_then(|meant| meant.refusal(&request)) {
                 return refused;
+            }
+            if request.method == SiteMethod::Post {
+                return self.exchanged(&request);
             }
             if let Some(file) = FilesOf::Fleet.at(&request.path) {
                 return file_reply(file, &request);
+            }
+            if !self.may_read(&request) {
+                return reply(401, JSON, NOT_ADMITTED.into());
             }
             let name = match &request.query {
                 Some(query) => format!("{}?{query}", request.path),

@@ -21,7 +21,7 @@ impl ConsoleDocuments for Counted {
 }
 
 fn site(name: Option<&str>) -> Arc<ConsoleSite<Counted>> {
-    Arc::new(ConsoleSite::new(Counted::default(), name.map(str::to_owned)))
+    Arc::new(ConsoleSite::new(Counted::default(), ConsoleReaders::ThisHost(name.map(str::to_owned))))
 }
 
 /// Nothing of these answers has to be waited for.
@@ -36,7 +36,8 @@ fn answer(site: &Arc<ConsoleSite<Counted>>, request: SiteRequest) -> SiteReply {
 fn request(path: &str) -> SiteRequest {
     let (path, query) =
         path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query.to_owned())));
-    SiteRequest { path: path.to_owned(), query, host: Some("127.0.0.1:7580".to_owned()), has: None }
+    let host = Some("127.0.0.1:7580".to_owned());
+    SiteRequest { path: path.to_owned(), query, host, ..SiteRequest::default() }
 }
 
 fn header<'r>(reply: &'r SiteReply, name: &str) -> Option<&'r str> {
@@ -166,7 +167,7 @@ fn poll(answer: &mut SiteAnswer) -> Option<SiteReply> {
 
 #[test]
 fn tabs_that_ask_while_an_answer_is_on_its_way_wait_for_it() {
-    let site = Arc::new(ConsoleSite::new(Slow::default(), None));
+    let site = Arc::new(ConsoleSite::new(Slow::default(), ConsoleReaders::ThisHost(None)));
     for (path, status) in [("/v1/summary", 200), ("/v1/away", 503)] {
         site.documents.asked.store(0, Relaxed);
         site.documents.is_over.store(false, Relaxed);
@@ -189,7 +190,7 @@ fn tabs_that_ask_while_an_answer_is_on_its_way_wait_for_it() {
 
 #[test]
 fn beyond_a_limit_of_answers_on_their_way_a_question_is_refused() {
-    let site = Arc::new(ConsoleSite::new(Slow::default(), None));
+    let site = Arc::new(ConsoleSite::new(Slow::default(), ConsoleReaders::ThisHost(None)));
     let ask = |at: usize| {
         let mut answer = Arc::clone(&site).answer(request(&format!("/v1/history?since={at}")));
         (poll(&mut answer), answer)
@@ -238,4 +239,45 @@ fn the_page_of_a_process_has_the_same_headers_and_hosts() {
     }
     let tag = header(&of_process(request("/")), "etag").map(str::to_owned);
     assert_eq!(of_process(SiteRequest { has: tag, ..request("/") }).status, 304);
+}
+
+#[test]
+fn over_a_network_documents_are_for_those_who_are_admitted() {
+    let gate = Arc::new(ConsoleGate::new(Arc::new(|der| der == b"reader")));
+    let readers = ConsoleReaders::Admitted(Arc::clone(&gate));
+    let site = Arc::new(ConsoleSite::new(Counted::default(), readers));
+    let named = |path: &str| SiteRequest { host: Some("c1.example:7580".to_owned()), ..request(path) };
+    assert_eq!(answer(&site, named("/")).status, 200, "the page says what is needed");
+    for path in ["/v1/summary", "/v1/figures?cluster=web", "/nothing"] {
+        assert_eq!(answer(&site, named(path)).status, 401, "{path}");
+    }
+    assert_eq!(site.documents.0.load(Relaxed), 0, "nothing was asked");
+
+    let post = |path: &str, bearer: &str| SiteRequest {
+        method: SiteMethod::Post,
+        bearer: Some(bearer.to_owned()),
+        ..named(path)
+    };
+    let token = gate.issue().expect("random bytes");
+    assert_eq!(answer(&site, post("/session", "wrong")).status, 401);
+    assert_eq!(answer(&site, post("/v1/summary", &token)).status, 405);
+    let exchanged = answer(&site, post("/session", &token));
+    let cookie = header(&exchanged, "set-cookie").expect("a cookie").to_owned();
+    assert_eq!(exchanged.status, 200);
+    assert!(answer(&site, post("/session", &token)).headers.iter().all(|(name, _)| *name != "set-cookie"));
+    let with = |cookies: Option<&str>, certificate: Option<&[u8]>| SiteRequest {
+        cookies: cookies.map(str::to_owned),
+        certificate: certificate.map(<[u8]>::to_vec),
+        ..named("/v1/summary")
+    };
+    assert_eq!(answer(&site, with(cookie.split(';').next(), None)).status, 200);
+    assert_eq!(answer(&site, with(None, Some(b"reader"))).status, 200);
+    assert_eq!(answer(&site, with(None, Some(b"server"))).status, 401);
+}
+
+#[test]
+fn a_console_of_this_host_takes_no_token() {
+    let site = site(None);
+    let asked = SiteRequest { method: SiteMethod::Post, bearer: Some("x".to_owned()), ..request("/session") };
+    assert_eq!(answer(&site, asked).status, 405);
 }

@@ -28,7 +28,7 @@ use tls::{CertificateFiles, ClientSettings, ClientTls, ListenerTls, NameCheck, P
 use super::credentials::Credentials;
 use super::file::read_file;
 use crate::failure::Failure;
-use crate::peers::console::{self, ConsoleAddress};
+use crate::peers::console::{Console, ConsoleAddress};
 use crate::peers::endpoint::{Endpoint, PagesAddress};
 use crate::peers::renewal::{self, CertificateUsers, Signer};
 use crate::peers::server_tls;
@@ -74,7 +74,7 @@ pub(super) struct ServeArguments {
     /// Address of metrics and readiness over HTTP, as HOST:PORT; off without it
     #[arg(long, value_name = "HOST:PORT")]
     metrics_listen: Option<PagesAddress>,
-    /// Address of the console, a page for a browser of this host, as HOST:PORT; off without it
+    /// Address of the console, pages for a browser, as HOST:PORT; off without it. At an address of this host alone (127.0.0.1) everybody of the host reads it; elsewhere it speaks TLS, and `control console-token` admits a browser
     #[arg(long, value_name = "HOST:PORT")]
     console: Option<ConsoleAddress>,
     /// All controllers of the fleet, as HOST:PORT; this one may be among them
@@ -140,9 +140,14 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(found, Some("`control certificate --role controller` makes one".into())));
     }
     raise_open_files()?;
-    let (listener, listener_tls) = listener(job)?;
+    let listener_tls = needs_tls(job).then(|| listener_tls(job)).transpose()?;
+    let listener = listener(job, listener_tls.as_ref())?;
     let endpoint = job.metrics_listen.as_ref().map(PagesAddress::bind).transpose()?;
-    let console_listener = job.console.as_ref().map(console::bind).transpose()?;
+    let console = job.console.as_ref().map(|address| match &listener_tls {
+        Some(tls) if !address.is_own() => Console::guarded(address, tls, &identity.fleet),
+        _ => Console::own(address),
+    });
+    let console = console.transpose()?;
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
     let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "control", line));
@@ -166,6 +171,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         .saying(Arc::clone(&say_line))
         .telling(outboxes)
         .asking_objectives(objectives)
+        .showing_console(console.as_ref().map(Console::links))
         .showing_end(end_s);
     if let Some(directory) = &job.authority {
         controller = controller.signing(authority(directory, &identity)?);
@@ -196,9 +202,9 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
     begun.map_err(|error| Failure::system("start a thread", error))?;
     start_watch(decisions, &service).map_err(|error| Failure::system("start a thread", error))?;
     let mut shown = endpoint.as_ref().map_or(String::new(), Endpoint::shown);
-    if let Some(listener) = console_listener {
-        shown += &format!(", console at {}", console::shown(&listener));
-        console::serve(listener, Arc::clone(&service))?;
+    if let Some(console) = console {
+        shown += &format!(", console at {}", console.url());
+        console.serve(Arc::clone(&service))?;
     }
     if let Some(endpoint) = endpoint {
         let pages = ControllerPages::new(figures, Arc::clone(&service));
@@ -266,22 +272,13 @@ fn from_file<T: Default + DeserializeOwned>(path: Option<&PathBuf>) -> Result<T,
         .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.to_string().trim()), None))
 }
 
-/// The listener, and its TLS if it has an address.
-fn listener(job: &ServeArguments) -> Result<(ApiListener, Option<ListenerTls>), Failure> {
-    let mut listener = ApiListener::default();
-    if let Some(socket) = &job.socket {
-        listener = listener.unix(socket).map_err(Failure::other)?;
-    }
-    let Some(listen) = &job.listen else {
-        return match &job.socket {
-            Some(_) => Ok((listener, None)),
-            None => Err(Failure::usage("expected --listen HOST:PORT or --socket PATH", None)),
-        };
-    };
-    let place = listen.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let Some((host, port)) = place else {
-        return Err(Failure::usage(format!("--listen: expected HOST:PORT, found {listen:?}"), None));
-    };
+/// Whether anything is at an address of a network.
+fn needs_tls(job: &ServeArguments) -> bool {
+    job.listen.is_some() || job.console.as_ref().is_some_and(|console| !console.is_own())
+}
+
+/// The TLS of all that is at an address of a network.
+fn listener_tls(job: &ServeArguments) -> Result<ListenerTls, Failure> {
     let chain = job.credentials.tls_cert.clone().unwrap_or_default();
     let files = CertificateFiles { chain, key: job.credentials.tls_key.clone() };
     let settings =
@@ -290,12 +287,30 @@ fn listener(job: &ServeArguments) -> Result<(ApiListener, Option<ListenerTls>), 
     for warning in warnings {
         log::warning("control", warning);
     }
+    Ok(tls)
+}
+
+/// The listener. Without TLS it has a socket file alone.
+fn listener(job: &ServeArguments, tls: Option<&ListenerTls>) -> Result<ApiListener, Failure> {
+    let mut listener = ApiListener::default();
+    if let Some(socket) = &job.socket {
+        listener = listener.unix(socket).map_err(Failure::other)?;
+    }
+    let Some((listen, tls)) = job.listen.as_ref().zip(tls) else {
+        return match &job.socket {
+            Some(_) => Ok(listener),
+            None => Err(Failure::usage("expected --listen HOST:PORT or --socket PATH", None)),
+        };
+    };
+    let place = listen.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let Some((host, port)) = place else {
+        return Err(Failure::usage(format!("--listen: expected HOST:PORT, found {listen:?}"), None));
+    };
     // A newcomer has a token and no certificate.
     let check = if job.authority.is_some() { PeerCheck::IfShown } else { PeerCheck::Always };
     let acceptor = tls.acceptor(check).map_err(Failure::other)?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let listener = listener.tcp(host, port, Some(Arc::new(move || acceptor.settings())));
-    Ok((listener.map_err(Failure::other)?, Some(tls)))
+    listener.tcp(host, port, Some(Arc::new(move || acceptor.settings()))).map_err(Failure::other)
 }
 
 fn register(job: &ServeArguments) -> Result<SharedRegister, Failure> {

@@ -1,13 +1,15 @@
 //! The console of a controller: the site of its pages, and its documents from the controller's API.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use admin::api::{Api, ApiMethod, ApiPeer, ApiRequest};
+use admin::api::{Api, ApiMethod, ApiPeer, ApiRequest, ApiTls};
 use admin::{AdminListener, Limits};
-use console::{ConsoleDocuments, ConsoleSite, Document, DocumentAnswer};
-use control::ControlService;
+use console::{ConsoleDocuments, ConsoleGate, ConsoleReaders, ConsoleSite, Document, DocumentAnswer};
+use control::identity::FleetName;
+use control::{ConsoleLinks, ControlService, NoConsoleLink, may_read};
+use tls::{ListenerTls, PeerCheck};
 
 use crate::failure::Failure;
 
@@ -15,7 +17,7 @@ use crate::failure::Failure;
 const PATHS: [&str; 7] =
     ["/v1/summary", "/v1/figures", "/v1/why", "/v1/history", "/v1/changes", "/v1/shadows", "/v1/tune/check"];
 
-/// The address of the console, `HOST:PORT` on a command line. Whoever reaches it can read, so it is one of this host alone.
+/// The address of the console, `HOST:PORT` on a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsoleAddress {
     host: String,
@@ -26,41 +28,109 @@ impl FromStr for ConsoleAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ConsoleAddress, String> {
-        let wrong = || format!("expected HOST:PORT, found {text:?}");
+        let wrong = || format!("expected HOST:PORT, such as 127.0.0.1:7580, found {text:?}");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let is_own = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        match is_own {
-            true => Ok(ConsoleAddress { host: host.to_owned(), port }),
-            false => Err(format!(
-                "expected an address of this host alone, such as 127.0.0.1:7580, found {text:?}; from elsewhere, a tunnel reaches it \
-                 (ssh -L 7580:127.0.0.1:7580)"
-            )),
+        if host.is_empty() || host.contains(['/', '@']) {
+            return Err(wrong());
+        }
+        Ok(ConsoleAddress { host: host.to_owned(), port })
+    }
+}
+
+impl From<SocketAddr> for ConsoleAddress {
+    fn from(address: SocketAddr) -> ConsoleAddress {
+        ConsoleAddress { host: address.ip().to_string(), port: address.port() }
+    }
+}
+
+impl ConsoleAddress {
+    /// Whether browsers of this host alone can reach it: they need no token, and it has no TLS.
+    pub(crate) fn is_own(&self) -> bool {
+        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
+    /// The host in an address that is shown: one that stands for all addresses has the name of this machine.
+    fn shown_host(&self) -> String {
+        match self.host.parse::<IpAddr>() {
+            Ok(address) if address.is_unspecified() => {
+                rustix::system::uname().nodename().to_string_lossy().into_owned()
+            }
+            Ok(IpAddr::V6(address)) => format!("[{address}]"),
+            _ => self.host.clone(),
         }
     }
 }
 
-/// Binds the address.
-pub(crate) fn bind(address: &ConsoleAddress) -> Result<AdminListener, Failure> {
-    AdminListener::bind(Some(&address.host), address.port).map_err(Failure::other)
+/// A console that browsers can connect to, and wait until it is served.
+pub(crate) struct Console {
+    listener: AdminListener,
+    /// Over a network: its TLS, and who may read.
+    guarded: Option<(ApiTls, Arc<ConsoleGate>)>,
+    url: String,
 }
 
-/// Serves the console on a thread of its own.
-pub(crate) fn serve(listener: AdminListener, service: Arc<ControlService>) -> Result<(), Failure> {
-    let site = Arc::new(ConsoleSite::new(ControlDocuments(service), None));
-    let serve = move || {
-        if let Err(error) = listener.serve_site(site, Limits::default()) {
-            Failure::other(error).hint("the controller goes on without its console").report(Some("control"));
-        }
-    };
-    let spawned = std::thread::Builder::new().name("console".to_owned()).spawn(serve);
-    spawned.map(drop).map_err(|error| Failure::system("start a thread for the console", error))
-}
+impl Console {
+    /// Binds an address of this host alone.
+    pub(crate) fn own(address: &ConsoleAddress) -> Result<Console, Failure> {
+        let listener = AdminListener::bind(Some(&address.host), address.port).map_err(Failure::other)?;
+        let url =
+            listener.addresses().first().map_or_else(String::new, |address| format!("http://{address}/"));
+        Ok(Console { listener, guarded: None, url })
+    }
 
-/// Where it is, for people.
-pub(crate) fn shown(listener: &AdminListener) -> String {
-    listener.addresses().first().map_or_else(String::new, |address| format!("http://{address}/"))
+    /// Binds an address of a network. Browsers may read that show a token, or a certificate that may read all documents.
+    pub(crate) fn guarded(
+        address: &ConsoleAddress,
+        tls: &ListenerTls,
+        fleet: &FleetName,
+    ) -> Result<Console, Failure> {
+        let listener = AdminListener::bind(Some(&address.host), address.port).map_err(Failure::other)?;
+        let port = listener.addresses().first().map_or(address.port, SocketAddr::port);
+        let url = format!("https://{}:{port}/", address.shown_host());
+        let acceptor = tls.acceptor(PeerCheck::IfShown).map_err(Failure::other)?;
+        let fleet = fleet.clone();
+        let trusts = move |certificate: &[u8]| may_read(certificate, &fleet, &PATHS);
+        let gate = Arc::new(ConsoleGate::new(Arc::new(trusts)));
+        Ok(Console { listener, guarded: Some((Arc::new(move || acceptor.settings()), gate)), url })
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Makes addresses with tokens.
+    pub(crate) fn links(&self) -> ConsoleLinks {
+        let (gate, url) = (self.guarded.as_ref().map(|(_, gate)| Arc::clone(gate)), self.url.clone());
+        Box::new(move || match &gate {
+            None => Err(NoConsoleLink::IsOpen(url.clone())),
+            Some(gate) => match gate.issue() {
+                Ok(token) => Ok(format!("{url}#t={token}")),
+                Err(error) => Err(NoConsoleLink::NoSecret(error.to_string())),
+            },
+        })
+    }
+
+    /// Serves on a thread of its own.
+    pub(crate) fn serve(self, service: Arc<ControlService>) -> Result<(), Failure> {
+        let (tls, readers) = match self.guarded {
+            None => (None, ConsoleReaders::ThisHost(None)),
+            Some((tls, gate)) => (Some(tls), ConsoleReaders::Admitted(gate)),
+        };
+        let site = Arc::new(ConsoleSite::new(ControlDocuments(service), readers));
+        let listener = self.listener;
+        let serve = move || {
+            if let Err(error) = listener.serve_site(site, tls, Limits::default()) {
+                Failure::other(error)
+                    .hint("the controller goes on without its console")
+                    .report(Some("control"));
+            }
+        };
+        let spawned = std::thread::Builder::new().name("console".to_owned()).spawn(serve);
+        spawned.map(drop).map_err(|error| Failure::system("start a thread for the console", error))
+    }
 }
 
 struct ControlDocuments(Arc<ControlService>);
@@ -83,17 +153,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_console_is_of_this_host_alone() {
+    fn an_address_is_of_this_host_alone_or_of_a_network() {
+        let address = |text: &str| text.parse::<ConsoleAddress>().expect(text);
         for own in ["127.0.0.1:7580", "localhost:0", "[::1]:7580", "127.8.0.1:1"] {
-            assert!(own.parse::<ConsoleAddress>().is_ok(), "{own}");
+            assert!(address(own).is_own(), "{own}");
         }
-        for wrong in ["", "7580", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000"] {
+        for open in ["0.0.0.0:7580", "10.0.0.1:7580", "[::]:7580", "c1.example:7580", "localhost.example:1"] {
+            assert!(!address(open).is_own(), "{open}");
+        }
+        for wrong in
+            ["", "7580", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", ":7580", "a@b:1", "http://a:1"]
+        {
             let error = wrong.parse::<ConsoleAddress>().expect_err(wrong);
             assert!(error.starts_with("expected HOST:PORT"), "{error}");
         }
-        for open in ["0.0.0.0:7580", "*:7580", "10.0.0.1:7580", "[::]:7580", "c1.example:7580"] {
-            let error = open.parse::<ConsoleAddress>().expect_err(open);
-            assert!(error.starts_with("expected an address of this host alone"), "{error}");
-        }
+        assert_eq!(address("[fd00::1]:7580").shown_host(), "[fd00::1]");
+        assert_eq!(address("c1.example:7580").shown_host(), "c1.example");
+        assert!(!address("0.0.0.0:7580").shown_host().contains("0.0.0.0"));
     }
 }

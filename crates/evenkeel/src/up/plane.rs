@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use admin::AdminListener;
 use admin::api::{ApiLimits, ApiListener};
 use control::register::{DirectoryRegister, Revision};
 use control::{
@@ -26,7 +25,7 @@ use tls::{ClientSettings, ClientTls};
 use super::held_lines::HeldLines;
 use super::place::Place;
 use crate::failure::Failure;
-use crate::peers::console;
+use crate::peers::console::Console;
 
 /// Where the controller listens, in the cluster's folder.
 const SOCKET: &str = "control.sock";
@@ -123,7 +122,9 @@ pub(super) fn start(
         health: HealthThresholds::default(),
     };
     let controller = Controller::new(decisions.clone(), seats, choices, now, unix_s);
+    let console = Console::own(&settings.console.into())?;
     let controller = controller.map_err(Failure::other)?.saying(say_line);
+    let controller = controller.showing_console(Some(console.links()));
     let begun =
         |result: std::io::Result<()>| result.map_err(|error| Failure::system("start a thread", error));
     let client_tls = match &settings.tls {
@@ -139,9 +140,7 @@ pub(super) fn start(
     let run = move || run_controller(controller, &messages, &probes, has_tls, clock, None);
     begun(thread("controller").spawn(run).map(drop))?;
     begun(start_watch(decisions, &service))?;
-    let console_host = settings.console.ip().to_string();
-    let pages = AdminListener::bind(Some(&console_host), settings.console.port()).map_err(Failure::other)?;
-    console::serve(pages, Arc::clone(&service))?;
+    console.serve(Arc::clone(&service))?;
     begun(thread("api").spawn(move || listener.serve(service, ApiLimits::default())).map(drop))?;
     agent(&settings)?;
     publish(&settings, client_tls, is_asked_to_end)

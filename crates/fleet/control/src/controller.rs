@@ -58,6 +58,7 @@ use crate::service::questions::{ChangeQuestion, ControlQuestion};
 use crate::service::seats::AgentSeats;
 use crate::service::{ControllerMessage, SayLine};
 use acting::orders::OrdersDue;
+pub use answers::console::{ConsoleLinks, NoConsoleLink};
 use answers::replies::refusal;
 use answers::signing::Signing;
 use audit_trail::{AuditAct, AuditTrail};
@@ -187,6 +188,12 @@ impl Controller {
         self
     }
 
+    /// With a console, which has these addresses.
+    pub fn showing_console(mut self, links: Option<ConsoleLinks>) -> Controller {
+        self.signing.show_console(links);
+        self
+    }
+
     /// With a board on which objectives of changes are put, and are asked from.
     pub fn asking_objectives(mut self, board: Option<Arc<ObjectiveBoard>>) -> Controller {
         self.tuning.changes.ask_objectives_on(board);
@@ -300,6 +307,9 @@ impl Controller {
             }
             ControlQuestion::IssueToken(terms) => {
                 self.recorded(&act(AuditReach::Nothing, None, ""), |this| this.issue_token(&terms))
+            }
+            ControlQuestion::ConsoleToken => {
+                self.recorded(&act(AuditReach::Nothing, None, ""), |this| this.signing.console_link())
             }
             ControlQuestion::Renew { request, present } => {
                 let inventory = self.register.view().inventory();

@@ -26,7 +26,7 @@ pub use agent::{
     MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember, start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
-pub use controller::{Controller, ControllerSettings};
+pub use controller::{ConsoleLinks, Controller, ControllerSettings, NoConsoleLink};
 pub use controller_thread::{moment, run_controller, start_watch};
 pub use decisions::{
     FleetDecisions, GENERATIONS_KEPT, HELD_MAX, NewGeneration, Publication, ReplacedChange, SharedRegister,
@@ -38,6 +38,7 @@ pub use probe::objective::{ObjectiveBoard, PrometheusPlace, start_objectives};
 pub use probe::{ProbeResult, start_probes};
 pub use routers::route_check::{CheckedRoutes, KEYS_SAMPLED, RouteDifference};
 pub use service::access::Requester;
+pub use service::access::may_read;
 pub use service::authorise;
 pub use service::pages::{AgentPages, ControllerPages, SharedFigures};
 pub use service::questions::{

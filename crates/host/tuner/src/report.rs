@@ -13,8 +13,11 @@ mod tournament;
 mod verification;
 mod waits;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use crate::observe::cpu_load::{Load, loads};
 use crate::observe::cpu_model::Measured;
 use crate::plan::{Plan, PlanRequest, plan};
 use crate::text::wrap;
@@ -40,6 +43,7 @@ pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
         cpus: usize,
         host: HostSummary,
         window_s: f64,
+        loads: BTreeMap<u32, Load>,
         findings: &'a [Finding],
         plan: Plan,
         gaps: &'a [String],
@@ -50,6 +54,7 @@ pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
         cpus: facts.online().len(),
         host: HostSummary::of(facts),
         window_s: series.window_s(),
+        loads: loads(series),
         findings,
         plan: plan(facts, &asked),
         gaps: &facts.gaps,
@@ -61,7 +66,7 @@ pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
 /// Host, CPUs and findings, for people.
 pub fn diagnosis(facts: &Facts, series: &Series, found: &[Finding], look: TextStyle) -> String {
     let mut text = format!("{}\n", host(facts, series));
-    let loads = crate::observe::cpu_load::loads(series);
+    let loads = loads(series);
     if !loads.is_empty() {
         text += &format!("\n{}", bars(&loads, look));
     }

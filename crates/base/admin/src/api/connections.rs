@@ -10,7 +10,6 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
@@ -19,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::requests::respond;
 use super::{Api, ApiLimits, ApiListener, ApiPeer, ApiTls};
+use crate::connections::HttpStream;
 
 /// The longest head: a path, a name and a few headers.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -26,11 +26,6 @@ const HEAD_LEN_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 /// Pause after a failure to accept (no descriptor is left), so that the thread does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What HTTP is spoken on. As one type, hyper's code for a connection is compiled once.
-trait ApiStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> ApiStream for S {}
 
 /// What all connections share.
 struct Service {
@@ -91,7 +86,7 @@ async fn accept_unix(socket: tokio::net::UnixListener, service: Arc<Service>) ->
 
 impl Service {
     /// Answers the requests of a connection from now on, if there is room.
-    fn begin(self: &Arc<Service>, stream: impl ApiStream + 'static, peer: ApiPeer) {
+    fn begin(self: &Arc<Service>, stream: impl HttpStream + 'static, peer: ApiPeer) {
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             tokio::spawn(Arc::clone(self).answer(Box::new(stream), peer, permit));
         }
@@ -123,7 +118,7 @@ impl Service {
 
     async fn answer(
         self: Arc<Service>,
-        stream: Box<dyn ApiStream>,
+        stream: Box<dyn HttpStream>,
         peer: ApiPeer,
         _room: OwnedSemaphorePermit,
     ) {

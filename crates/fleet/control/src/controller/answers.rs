@@ -1,6 +1,7 @@
 //! Answers to those who ask: documents, refusals, certificates.
 
 pub(crate) mod changes;
+pub(crate) mod console;
 pub(crate) mod documents;
 pub(crate) mod figures;
 pub(crate) mod replies;

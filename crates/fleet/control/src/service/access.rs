@@ -1,6 +1,7 @@
 //! Rights of those who ask a controller: between the connection and the question.
 
 use admin::api::ApiPeer;
+use os::clock::unix_s;
 
 use crate::identity::{FleetIdentity, FleetName, FleetRole, IdentityError};
 use crate::service::authorise::{Caller, ControlVerb, Denied, Permission, authorise};
@@ -90,6 +91,12 @@ impl Requester {
     }
 }
 
+/// Whether the owner of a certificate of the fleet (DER) may ask something of each of these paths.
+pub fn may_read(certificate: &[u8], fleet: &FleetName, paths: &[&str]) -> bool {
+    let requester = Requester::of(&ApiPeer::Certificate(certificate.to_vec()), fleet, unix_s());
+    requester.is_ok_and(|one| paths.iter().all(|path| one.may_use_any(verbs_of(path)).is_ok()))
+}
+
 /// The verbs that questions of a path may be; none of a path that there is not.
 pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
     use ControlVerb as V;
@@ -107,6 +114,7 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
         "/v1/turn" => &[V::Turn],
         "/v1/liveness" => &[V::Liveness],
         "/v1/token" => &[V::TokenIssue],
+        "/v1/console-token" => &[V::ConsoleToken],
         JOIN => &[V::Join],
         "/v1/renew" => &[V::Renew],
         "/v1/tune/check" | "/v1/tune/plan" => &[V::TuneRead],
@@ -136,6 +144,7 @@ pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
         ControlQuestion::Turn(_) => ControlVerb::Turn,
         ControlQuestion::Liveness(_) => ControlVerb::Liveness,
         ControlQuestion::IssueToken(_) => ControlVerb::TokenIssue,
+        ControlQuestion::ConsoleToken => ControlVerb::ConsoleToken,
         ControlQuestion::Join(_) => ControlVerb::Join,
         ControlQuestion::Renew { .. } => ControlVerb::Renew,
         ControlQuestion::TuneCheck { .. } | ControlQuestion::TuneAsked(_) | ControlQuestion::TunePlan(_) => {

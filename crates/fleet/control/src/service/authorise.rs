@@ -44,6 +44,8 @@ pub enum ControlVerb {
     Renew,
     /// Make a join token.
     TokenIssue,
+    /// Make a token with which one browser reads the console.
+    ConsoleToken,
     /// Read the audit log.
     AuditRead,
     /// Take the torn end off the audit log.
@@ -119,7 +121,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 29] = [
+    pub const ALL: [ControlVerb; 30] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -138,6 +140,7 @@ impl ControlVerb {
         ControlVerb::Join,
         ControlVerb::Renew,
         ControlVerb::TokenIssue,
+        ControlVerb::ConsoleToken,
         ControlVerb::AuditRead,
         ControlVerb::AuditRepair,
         ControlVerb::Metrics,
@@ -172,6 +175,7 @@ impl ControlVerb {
             ControlVerb::Join => "join",
             ControlVerb::Renew => "renew",
             ControlVerb::TokenIssue => "token-issue",
+            ControlVerb::ConsoleToken => "console-token",
             ControlVerb::AuditRead => "audit-read",
             ControlVerb::AuditRepair => "audit-repair",
             ControlVerb::Metrics => "metrics",
@@ -201,6 +205,8 @@ impl ControlVerb {
             ControlVerb::Plan | ControlVerb::History | ControlVerb::Why => &[Operator, Reader],
             ControlVerb::PolicyRead => &[Controller, Operator, Reader],
             ControlVerb::AuditRead | ControlVerb::TuneRead | ControlVerb::ChangeRead => &[Operator, Reader],
+            // A browser with it reads what its owner may read.
+            ControlVerb::ConsoleToken => &[Operator, Reader],
             // Programs run as root on every host of a scope.
             ControlVerb::TuneAsk => &[Operator],
             // Controllers decide for themselves, and write to the register: none asks another one to act.
@@ -287,6 +293,7 @@ mod tests {
         join          yes   -           -      -       -       -         -
         renew         -     own         own    own     own     own       own
         token-issue   -     -           -      -       -       yes       -
+        console-token -     -           -      -       -       yes       yes
         audit-read    -     -           -      -       -       yes       yes
         audit-repair  -     -           -      -       -       yes       -
         metrics       -     yes         -      -       -       yes       yes

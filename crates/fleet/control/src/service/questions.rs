@@ -11,6 +11,7 @@
 //! POST /v1/rollout {act: resume | hurry | halt | abandon, why}    what a person wants of the rollout that is going on
 //! POST /v1/members {members, remove, remove_hosts[, why]}           what would change in the inventory; with `why`, done
 //! POST /v1/token   {role, zone[, id]}                               a join token
+//! POST /v1/console-token  {}                                      the address of the console, for one browser
 //! POST /v1/join    {token, role, zone, id, request}                 a first certificate
 //! POST /v1/renew   {request}                                        the next one
 //! GET  /v1/tune/check?hosts=SCOPE                                 what the tuner has found on the hosts of a scope
@@ -141,6 +142,8 @@ pub enum ControlQuestion {
     },
     /// A join token.
     IssueToken(TokenTerms),
+    /// The address of the console, with a token for one browser.
+    ConsoleToken,
     /// A first certificate.
     Join(JoinQuestion),
     /// The next certificate for the same identity.
@@ -423,6 +426,11 @@ struct MembersBody {
     why: Option<String>,
 }
 
+/// Nothing has to be said.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoBody {}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JoinBody {
@@ -517,6 +525,10 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/members") => members(body(request)?)?,
         (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
+        (Post, "/v1/console-token") => {
+            let NoBody {} = body(request)?;
+            ControlQuestion::ConsoleToken
+        }
         (Post, JOIN) => {
             let JoinBody { token, role, zone, id, request } = body(request)?;
             let claim = JoinClaim { role, zone, id };

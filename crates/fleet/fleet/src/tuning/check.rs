@@ -16,6 +16,8 @@ const SENTENCE_LEN_MAX: usize = 240;
 const NAME_LEN_MAX: usize = 80;
 /// Plans in force of one host that are named.
 const PLANS_MAX: usize = 4;
+/// CPUs whose load is kept: more are too many to compare.
+const CPUS_MAX: usize = 32;
 /// Rules of consequences that are named.
 const CONSEQUENCES_MAX: usize = 6;
 
@@ -26,6 +28,9 @@ pub struct HostCheck {
     pub window_s: f64,
     /// Findings, as the tuner orders them: the most severe first.
     pub findings: Vec<FindingLine>,
+    /// The load of its CPUs, by their numbers: all, or those with the most to do. Empty if an older tuner does not say it.
+    #[serde(default)]
+    pub cpus: Vec<CpuShares>,
     /// Findings that were cut, because they are beyond the limit of bytes.
     #[serde(default)]
     pub cut: usize,
@@ -38,6 +43,17 @@ pub struct HostCheck {
     /// What is in force.
     #[serde(default)]
     pub state: TuningState,
+}
+
+/// What a CPU did in the window, in percent of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuShares {
+    /// Its number.
+    pub cpu: u32,
+    /// In soft interrupts.
+    pub softirq: u8,
+    /// In all but idling.
+    pub busy: u8,
 }
 
 /// How much a finding matters.
@@ -161,7 +177,8 @@ impl HostCheck {
         let gaps = json["gaps"].as_array();
         let gap = gaps.and_then(|gaps| gaps.first()?.as_str()).map(|gap| short(gap, SENTENCE_LEN_MAX));
         let gaps = gaps.map_or(0, Vec::len);
-        let mut check = HostCheck { window_s, findings: findings?, cut: 0, gaps, gap, state };
+        let (findings, cpus) = (findings?, cpus(&json["loads"])?);
+        let mut check = HostCheck { window_s, findings, cpus, cut: 0, gaps, gap, state };
         check.cut_to(CHECK_LEN_MAX);
         Ok(ReadCheck { check, facts })
     }
@@ -174,6 +191,35 @@ impl HostCheck {
             self.cut += 1;
         }
     }
+}
+
+/// The load of CPUs, of those with the most to do if they are many.
+fn cpus(loads: &Value) -> Result<Vec<CpuShares>, String> {
+    let loads = match loads {
+        // An older tuner does not say it.
+        Value::Null => return Ok(Vec::new()),
+        Value::Object(loads) => loads,
+        other => return Err(format!("expected an object \"loads\", found {}", kind(other))),
+    };
+    let shares = |(cpu, load): (&String, &Value)| {
+        let percent = |name: &str| {
+            let found = &load[name];
+            let value = found.as_f64().filter(|value| (0.0..=100.0).contains(value));
+            value.ok_or_else(|| format!("expected a percentage {name:?} of CPU {cpu}, found {found}"))
+        };
+        let cpu = cpu.parse().map_err(|_| format!("expected the number of a CPU, found {cpu:?}"))?;
+        let busy = 100.0 - percent("idle")?;
+        Ok::<_, String>(CpuShares {
+            cpu,
+            softirq: percent("softirq")?.round() as u8,
+            busy: busy.round() as u8,
+        })
+    };
+    let mut all = loads.iter().map(shares).collect::<Result<Vec<_>, _>>()?;
+    all.sort_by_key(|one| (std::cmp::Reverse((one.softirq, one.busy)), one.cpu));
+    all.truncate(CPUS_MAX);
+    all.sort_by_key(|one| one.cpu);
+    Ok(all)
 }
 
 fn line(finding: &Value, plan: Option<&HostPlan>) -> Result<FindingLine, String> {

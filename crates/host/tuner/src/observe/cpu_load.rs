@@ -9,7 +9,7 @@ use crate::observe::reading::{Reading, Series};
 pub(crate) const BUSY_PERCENT: f64 = 30.0;
 
 /// A CPU's load in the window, in percent of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Load {
     /// In programs.
     pub user: f64,

@@ -1,4 +1,5 @@
-//! Certificates: those that a controller with an authority signs for newcomers and for members of the fleet, and its own.
+//! Certificates: those that a controller with an authority signs for newcomers and for members of the fleet, and its own; tokens for browsers,
+//! which have none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use stdx::log_level::LogLevel;
 use stdx::words::counted;
 use tls::certificate_uris;
 
+use super::console::{ConsoleLinks, console_link};
 use super::replies::{document, refusal, register_away};
 use crate::controller::log::ControllerLog;
 use crate::controller::register_mirror::RegisterMirror;
@@ -25,12 +27,13 @@ const DAY_S: i64 = 86_400;
 /// A certificate of 30 days that is renewed in time has more than eight left.
 const CERTIFICATE_LEFT_S: i64 = 8 * DAY_S;
 
-/// An authority, if the controller has one, and the end of its own certificate.
+/// An authority, if the controller has one, the end of its own certificate, and addresses of its console with tokens.
 #[derive(Default)]
 pub(crate) struct Signing {
     authority: Option<Authority>,
     /// The last second of its own certificate's life.
     certificate_end_s: Option<Arc<AtomicU64>>,
+    console: Option<ConsoleLinks>,
 }
 
 /// What becomes of a question about join tokens.
@@ -49,6 +52,16 @@ impl Signing {
     /// Shows this end of the controller's certificate from now on; 0 while it is not known.
     pub(crate) fn show_end(&mut self, end_s: Option<Arc<AtomicU64>>) {
         self.certificate_end_s = end_s;
+    }
+
+    /// Gives browsers these addresses from now on.
+    pub(crate) fn show_console(&mut self, links: Option<ConsoleLinks>) {
+        self.console = links;
+    }
+
+    /// An address of the console for one browser.
+    pub(crate) fn console_link(&self) -> ApiReply {
+        console_link(self.console.as_ref())
     }
 
     /// The last second of this controller's certificate, if it has one.

@@ -95,3 +95,23 @@ fn the_state_has_plans_that_wait_and_settings_that_have_drifted() {
     assert_eq!((state.files, state.files_changed, state.doubts, state.unknown), (2, 1, 1, None));
     assert!(TuningState::read(&json!({"plans": []})).is_err());
 }
+
+#[test]
+fn the_load_of_cpus_is_kept_and_of_many_those_with_the_most_to_do() {
+    let load = |softirq: f64, idle: f64| json!({"user": 1.0, "softirq": softirq, "idle": idle});
+    let with = |loads: Value| json!({"window_s": 30.0, "findings": [], "gaps": [], "loads": loads});
+    let cpus = |loads: Value| read(&with(loads)).map(|read| read.check.cpus);
+    let shares = |cpu, softirq, busy| CpuShares { cpu, softirq, busy };
+    let found = cpus(json!({"10": load(80.4, 9.6), "2": load(0.0, 100.0)}));
+    assert_eq!(found, Ok(vec![shares(2, 0, 0), shares(10, 80, 90)]));
+    assert_eq!(cpus(Value::Null), Ok(Vec::new()), "an older tuner does not say it");
+    let many: serde_json::Map<String, Value> = (0..512)
+        .map(|cpu| (cpu.to_string(), load(if cpu == 300 { 99.0 } else { 0.0 }, f64::from(cpu % 100))))
+        .collect();
+    let found = cpus(Value::Object(many)).expect("a check");
+    assert_eq!(found.len(), CPUS_MAX);
+    assert!(found.contains(&shares(300, 99, 100)) && found.is_sorted_by_key(|one| one.cpu));
+    for wrong in [json!(3), json!({"x": load(0.0, 0.0)}), json!({"0": load(101.0, 0.0)}), json!({"0": {}})] {
+        assert!(cpus(wrong.clone()).expect_err("wrong").starts_with("expected "), "{wrong}");
+    }
+}
