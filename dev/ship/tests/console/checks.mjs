@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import puppeteer from "puppeteer-core";
-import { HOSTILE, madeFleet } from "./made.mjs";
+import { HOSTILE, REPORTS, madeFleet, madeProcess } from "./made.mjs";
 import { takePictures } from "./pictures.mjs";
 
 const { console: fleet, server, router, files, pictures } = JSON.parse(process.env.CHECKS);
@@ -69,6 +69,9 @@ const drawn = (page) =>
     const text = document.getElementById("main").textContent;
     return document.querySelector("#main h1") && !/Reading …|No figures yet|Rates need two reports/.test(text);
   });
+
+/** Waits until the page is drawn anew. */
+const redrawn = (page) => page.evaluate(() => new Promise((done) => new MutationObserver(done).observe(document.getElementById("main"), { childList: true })));
 
 /** Elements that reach over the edge of the page. */
 const overflow = (page) =>
@@ -162,7 +165,7 @@ await check("keyboard of the fleet", async () => {
   const isKept = () => page.evaluate(() => document.activeElement?.id === "clusters-by-2");
   expect(await isKept(), "the head of a column stays reached when it has ordered the table");
   // Drawn anew twice.
-  for (const _ of [1, 2]) await page.evaluate(() => new Promise((done) => new MutationObserver(done).observe(document.getElementById("main"), { childList: true })));
+  for (const _ of [1, 2]) await redrawn(page);
   expect(await isKept(), "and when the page is drawn anew");
   await page.keyboard.press("/");
   await page.keyboard.type("user:1");
@@ -186,7 +189,28 @@ await check("keys of clients are texts on the page of one server", async () => {
 
 const answer = await fetch(fleet);
 const kept = ["content-security-policy", "x-content-type-options", "cross-origin-opener-policy", "cache-control"];
-const made = madeFleet(files, Object.fromEntries(kept.map((name) => [name, answer.headers.get(name)])), HOSTILE);
+const headers = Object.fromEntries(kept.map((name) => [name, answer.headers.get(name)]));
+for (const [name, report] of Object.entries(REPORTS)) {
+  await check(`page of ${name}`, async () => {
+    const process = madeProcess(files, headers, report);
+    const page = await tab();
+    page.opens = `http://127.0.0.1:${await process.start()}/`;
+    await page.goto(page.opens);
+    await page.waitForSelector("#main h1");
+    for (const _ of [1, 2]) await redrawn(page);
+    const is = await page.evaluate(() => ({ obeyed: window.obeyed, markup: document.querySelectorAll("#main img, #main script").length, banner: document.getElementById("banner").textContent, text: document.body.textContent }));
+    expect(!is.banner, is.banner);
+    expect(is.obeyed === undefined && is.markup === 0 && !/[\u0000\u001b\u202a-\u202e\u2066-\u2069]/.test(is.text), "it has obeyed a text");
+    expect(!/NaN|undefined|\[object|Infinity/.test(is.text), is.text);
+    await page.setViewport({ width: 360, height: 900 });
+    const wide = await overflow(page);
+    expect(!wide, wide);
+    expect(page.complaints.length === 0, page.complaints.join("\n"));
+    await page.close();
+    await process.end();
+  });
+}
+const made = madeFleet(files, headers, HOSTILE);
 const port = await made.start();
 const madeAt = `http://127.0.0.1:${port}/`;
 for (const name of ["", "cluster/feed", "cluster/" + encodeURIComponent(HOSTILE[0]), "server/" + encodeURIComponent(HOSTILE[3]), "routers", "history", "change/7", "host/" + encodeURIComponent(HOSTILE[1]), "key/" + encodeURIComponent(HOSTILE[4])])
@@ -212,7 +236,7 @@ async function measure(address, path) {
     const documents = performance.getEntriesByType("resource").filter((one) => one.name.includes(path) && one.responseEnd < window.paintedAt);
     return window.paintedAt - Math.min(...documents.map((one) => one.responseEnd));
   }, path);
-  for (const _ of [1, 2, 3]) await page.evaluate(() => new Promise((done) => new MutationObserver(done).observe(document.getElementById("main"), { childList: true })));
+  for (const _ of [1, 2, 3]) await redrawn(page);
   const client = await page.createCDPSession();
   await client.send("HeapProfiler.collectGarbage");
   const { JSHeapUsedSize } = await page.metrics();
@@ -244,6 +268,6 @@ await check("sizes of the files", () => {
   expect(len <= COMPRESSED_MAX, `${len} bytes compressed, at most ${COMPRESSED_MAX}`);
   return `${len} bytes compressed`;
 });
-if (pictures) await check("pictures", () => takePictures(browser, { fleet, server, router, files, headers: Object.fromEntries(kept.map((name) => [name, answer.headers.get(name)])) }, pictures));
+if (pictures) await check("pictures", () => takePictures(browser, { fleet, server, router, files, headers }, pictures));
 await browser.close();
 process.exit(failed ? 1 : 0);

@@ -98,20 +98,21 @@ function document(path, query, texts) {
 const TYPES = { ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8" };
 
 /**
- * Serves the console's files with the headers of a real console, and the made documents.
+ * Serves files of the console with the headers of a real one, and documents.
  * @param {string} files Their folder.
  * @param {Record<string, string>} headers
- * @param {string[]} texts Names and reasons in place of ordinary ones.
+ * @param {string} index The file at `/`.
+ * @param {(path: string, query: URLSearchParams) => [number, any] | null} document
  */
-export function madeFleet(files, headers, texts) {
+function site(files, headers, index, document) {
   const answer = (request, response) => {
     const { pathname, searchParams } = new URL(request.url, "http://made");
-    if (pathname.startsWith("/v1/")) {
-      const [status, json] = document(pathname, searchParams, texts);
-      response.writeHead(status, { ...headers, "content-type": "application/json" });
-      return response.end(JSON.stringify(json));
+    const found = document(pathname, searchParams);
+    if (found) {
+      response.writeHead(found[0], { ...headers, "content-type": "application/json" });
+      return response.end(JSON.stringify(found[1]));
     }
-    const name = normalize(pathname === "/" ? "/index.html" : pathname);
+    const name = normalize(pathname === "/" ? index : pathname);
     response.writeHead(200, { ...headers, "content-type": TYPES[extname(name)] });
     response.end(readFileSync(join(files, name)));
   };
@@ -125,3 +126,37 @@ export function madeFleet(files, headers, texts) {
     again: (port) => { server = createServer(answer); return listen(port); },
   };
 }
+
+/**
+ * A made fleet.
+ * @param {string} files
+ * @param {Record<string, string>} headers
+ * @param {string[]} texts Names and reasons in place of ordinary ones.
+ */
+export const madeFleet = (files, headers, texts) => site(files, headers, "/index.html", (path, query) => (path.startsWith("/v1/") ? document(path, query, texts) : null));
+
+/** Reports that lack nearly everything, or have it otherwise than is expected. */
+export const REPORTS = {
+  "a server that says nothing": {},
+  "a router that says nothing": { route: {} },
+  "a server with hostile texts": {
+    version: HOSTILE[0], stats: { curr_items: HOSTILE[0], pid: HOSTILE[1], extstore_limit_maxbytes: 5 }, memory: { limit_bytes: 0, charged_bytes: 9 }, service: { get: { buckets: [[7, 1]], count: 1 } },
+    listeners: HOSTILE.map((address) => ({ address, connections: -1 })), threads: { "worker-x": { run_ns: "a" } }, hot: { requests: HOSTILE.map((key) => ({ key, share: 1e300 })), bytes: "x", misses: null },
+  },
+  "a router with hostile texts": {
+    route: { version: HOSTILE[1], requests: { [HOSTILE[0]]: 1 }, pools: Object.fromEntries(HOSTILE.map((pool) => [pool, { requests: 1 }])), shadows: { by_name: { [HOSTILE[0]]: {}, [HOSTILE[1]]: { compared: 1, normal_us: "x" } } }, hot: null, latency: null },
+    servers: Object.fromEntries(HOSTILE.map((server) => [server, { outcomes: { success: 1 } }])),
+  },
+};
+
+/**
+ * A made process with such a report, whose clock goes on.
+ * @param {string} files
+ * @param {Record<string, string>} headers
+ * @param {any} report
+ */
+export const madeProcess = (files, headers, report) =>
+  site(files, headers, "/process/index.html", (path) => {
+    if (path === "/api/v1/servers") return [200, { uptime_us: Date.now() * 1000, servers: report.servers }];
+    return path.startsWith("/api/") ? [200, { ...report, uptime_us: Date.now() * 1000 }] : null;
+  });

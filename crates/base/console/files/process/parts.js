@@ -2,10 +2,19 @@
 
 import { bar } from "../charts.js";
 import { h, name } from "../dom.js";
-import { duration, isKnown, micros, percent, short } from "../words.js";
+import { UNKNOWN, duration, isKnown, micros, percent, short } from "../words.js";
 
 /** What is said before there are two reports. */
 export const SOON = "Rates need two reports: a moment.";
+
+/**
+ * What is said in place of a course without points.
+ * @param {import("./seen.js").Seen} seen
+ */
+export const without = (seen) => (seen.moments.length < 3 ? SOON : "There are no figures of it.");
+
+/** A text of a report, or what is said without one. @param {any} value */
+export const text = (value) => (value === undefined || value === null ? UNKNOWN : name(String(value)));
 
 /**
  * The head of a page.

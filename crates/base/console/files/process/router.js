@@ -6,7 +6,7 @@ import { read } from "../live.js";
 import { table } from "../table.js";
 import { availability, bytes, counted, duration, isKnown, micros, percent, short, time } from "../words.js";
 import { heat, legend } from "./heat.js";
-import { SOON, TIMES, alarm, head, hot, perSecond, section, uptime } from "./parts.js";
+import { SOON, TIMES, alarm, head, hot, perSecond, section, text, uptime, without } from "./parts.js";
 import { times } from "./seen.js";
 
 export const TITLE = "Router";
@@ -75,7 +75,7 @@ export function draw(seen, redraw) {
   const { report, last } = seen;
   const { route } = report;
   return [
-    head(TITLE, [["Version", route.version ?? "–"], ["Up", uptime(report.uptime_us)], ["Configuration", configuration(route)], ["CPU", `${percent(last.cpu, 0)} of one, ${isKnown(route.threads) ? counted(route.threads, "thread") : "–"}`]]),
+    head(TITLE, [["Version", text(route.version)], ["Up", uptime(report.uptime_us)], ["Configuration", configuration(route)], ["CPU", `${percent(last.cpu, 0)} of one, ${isKnown(route.threads) ? counted(route.threads, "thread") : "–"}`]]),
     charts(seen),
     section("Requests", requests(route, last, redraw)),
     section("Replies of servers", h("div", { class: "charts" }, heat("Times of replies", seen.moments, (figures) => figures.replies)), legend()),
@@ -93,20 +93,21 @@ function configuration(route) {
 
 /** @param {import("./seen.js").Seen} seen */
 function charts(seen) {
+  const none = without(seen);
   const of = (/** @type {string} */ figure) => seen.course((figures) => figures[figure]);
   const most = Object.entries(seen.last.rates ?? {}).sort(([, one], [, other]) => other - one).slice(0, COMMANDS_MAX).filter(([, rate]) => rate > 0).map(([command]) => command);
   const rates = (most.length ? most : ["get"]).map((one) => ({ name: one, points: seen.course((figures) => figures.rates?.[one]) }));
   return h(
     "div",
     { class: "charts" },
-    chart("Requests per second", rates, short, SOON),
-    chart("Hits of all gets", [{ name: "hits", points: of("hit_ratio") }], (value) => percent(value), SOON),
-    chart("99 % of the replies took less", [{ name: "replies", points: seen.course((figures) => times(figures.replies ?? null)?.p99) }], micros, SOON),
-    chart("Errors and failovers per second", [{ name: "errors", points: of("errors") }, { name: "failovers", points: of("failovers") }], short, SOON),
-    chart("Servers that are not asked (TKO)", [{ name: "servers", points: of("unavailable") }], short, SOON),
-    chart("Bytes per second", [{ name: "received", points: of("received") }, { name: "sent", points: of("sent") }], bytes, SOON),
-    chart("Clients", [{ name: "clients", points: of("clients") }], short, SOON),
-    chart("CPUs", [{ name: "CPUs", points: of("cpu") }], (value) => value.toFixed(2), SOON),
+    chart("Requests per second", rates, short, none),
+    chart("Hits of all gets", [{ name: "hits", points: of("hit_ratio") }], (value) => percent(value), none),
+    chart("99 % of the replies took less", [{ name: "replies", points: seen.course((figures) => times(figures.replies ?? null)?.p99) }], micros, none),
+    chart("Errors and failovers per second", [{ name: "errors", points: of("errors") }, { name: "failovers", points: of("failovers") }], short, none),
+    chart("Servers that are not asked (TKO)", [{ name: "servers", points: of("unavailable") }], short, none),
+    chart("Bytes per second", [{ name: "received", points: of("received") }, { name: "sent", points: of("sent") }], bytes, none),
+    chart("Clients", [{ name: "clients", points: of("clients") }], short, none),
+    chart("CPUs", [{ name: "CPUs", points: of("cpu") }], (value) => value.toFixed(2), none),
   );
 }
 

@@ -5,7 +5,7 @@ import { h, name } from "../dom.js";
 import { table } from "../table.js";
 import { bytes, isKnown, micros, percent, short } from "../words.js";
 import { heat, legend } from "./heat.js";
-import { SOON, TIMES, alarm, gauge, head, hot, perSecond, section, uptime } from "./parts.js";
+import { SOON, TIMES, alarm, gauge, head, hot, perSecond, section, text, uptime, without } from "./parts.js";
 import { sum, times } from "./seen.js";
 
 export const TITLE = "Server";
@@ -49,7 +49,7 @@ export function figures(between) {
 
 /** How busy each worker thread was, and how long it was ready to run without a CPU. @param {import("./seen.js").Between} between */
 function workers(between) {
-  const names = Object.keys(between.after.threads ?? {}).filter((one) => one.startsWith("worker-"));
+  const names = Object.keys(between.after.threads ?? {}).filter((one) => /^worker-\d+$/.test(one));
   const share = (/** @type {string} */ one, /** @type {string} */ figure) => {
     const rate = between.rate((report) => report.threads?.[one]?.[figure]);
     return isKnown(rate) ? rate / 1e9 : null;
@@ -66,7 +66,7 @@ export function draw(seen, redraw) {
   const { report, last } = seen;
   const stats = report.stats ?? {};
   return [
-    head(TITLE, [["Version", report.version ?? "–"], ["Up", uptime(report.uptime_us)], ["Items", short(stats.curr_items)], ["Process", stats.pid ?? "–"]]),
+    head(TITLE, [["Version", text(report.version)], ["Up", uptime(report.uptime_us)], ["Items", short(stats.curr_items)], ["Process", text(stats.pid)]]),
     charts(seen),
     section("Requests", requests(last, redraw)),
     section("Waiting and service", waits(seen, redraw)),
@@ -80,23 +80,30 @@ export function draw(seen, redraw) {
 
 /** @param {import("./seen.js").Seen} seen */
 function charts(seen) {
+  const none = without(seen);
   const of = (/** @type {string} */ figure) => seen.course((figures) => figures[figure]);
   const used = CLASSES.filter((one) => seen.moments.some(({ figures }) => figures.rates?.[one] > 0));
   const rates = (used.length ? used : ["get"]).map((one) => ({ name: one, points: seen.course((figures) => figures.rates?.[one]) }));
   const p99 = (/** @type {(figures: any) => any} */ of) => seen.course((figures) => times(of(figures) ?? null)?.p99);
-  const busiest = (/** @type {string} */ figure) => seen.course((figures) => (figures.workers?.length ? Math.max(...figures.workers.map((/** @type {any} */ one) => one[figure] ?? 0)) : null));
+  const busiest = (/** @type {string} */ figure) => seen.course((figures) => most((figures.workers ?? []).map((/** @type {any} */ one) => one[figure])));
   return h(
     "div",
     { class: "charts" },
-    chart("Requests per second", rates, short, SOON),
-    chart("Hits of all gets", [{ name: "hits", points: of("hit_ratio") }], (value) => percent(value), SOON),
-    chart("99 % took less", [{ name: "service", points: p99((figures) => sum(Object.values(figures.service ?? {}))) }, { name: "wait", points: p99((figures) => figures.wait) }], micros, SOON),
-    chart("Memory used of the limit", [{ name: "memory", points: of("memory") }], (value) => percent(value, 0), SOON),
-    chart("Evictions per second", [{ name: "evicted", points: of("evictions") }, { name: "stored again", points: of("ghosts") }], short, SOON),
-    chart("Bytes per second", [{ name: "from clients", points: of("received") }, { name: "to clients", points: of("sent") }], bytes, SOON),
-    chart("Clients", [{ name: "clients", points: of("clients") }], short, SOON),
-    chart("The busiest worker", [{ name: "busy", points: busiest("busy") }, { name: "waiting", points: busiest("waiting") }], (value) => percent(value, value < 0.1 ? 1 : 0), SOON),
+    chart("Requests per second", rates, short, none),
+    chart("Hits of all gets", [{ name: "hits", points: of("hit_ratio") }], (value) => percent(value), none),
+    chart("99 % took less", [{ name: "service", points: p99((figures) => sum(Object.values(figures.service ?? {}))) }, { name: "wait", points: p99((figures) => figures.wait) }], micros, none),
+    chart("Memory used of the limit", [{ name: "memory", points: of("memory") }], (value) => percent(value, 0), none),
+    chart("Evictions per second", [{ name: "evicted", points: of("evictions") }, { name: "stored again", points: of("ghosts") }], short, none),
+    chart("Bytes per second", [{ name: "from clients", points: of("received") }, { name: "to clients", points: of("sent") }], bytes, none),
+    chart("Clients", [{ name: "clients", points: of("clients") }], short, none),
+    chart("The busiest worker", [{ name: "busy", points: busiest("busy") }, { name: "waiting", points: busiest("waiting") }], (value) => percent(value, value < 0.1 ? 1 : 0), none),
   );
+}
+
+/** The largest of those that are known. @param {any[]} all */
+function most(all) {
+  const known = all.filter(isKnown);
+  return known.length ? Math.max(...known) : null;
 }
 
 /**
@@ -141,7 +148,7 @@ function waits(seen, redraw) {
  */
 function memory(report, last) {
   const of = report.memory;
-  if (!isKnown(of?.limit_bytes) || !isKnown(of.charged_bytes)) return h("p", { class: "empty" }, "The report does not say.");
+  if (!(of?.limit_bytes > 0) || !isKnown(of.charged_bytes)) return h("p", { class: "empty" }, "The report does not say.");
   const { limit_bytes: limit, charged_bytes: charged, index_bytes: index, large_bytes: large, ghost_bytes: ghosts, dead_bytes: dead } = of;
   const drawn = parts("Memory by use", [["segments with items", charged - index - large - ghosts], ["large values", large], ["index", index], ["ghosts", ghosts]], limit, bytes);
   const share = isKnown(last.ghosts) && last.stored > 0 ? last.ghosts / last.stored : null;
