@@ -17,8 +17,8 @@ struct Cluster {
     child: Child,
     console: String,
     folder: PathBuf,
-    /// The first of its ports.
-    port: u16,
+    /// What it has said until then.
+    said: String,
 }
 
 impl Cluster {
@@ -33,11 +33,21 @@ impl Cluster {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("start");
         let lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
         let mut said = lines.map_while(Result::ok);
-        let console = said.find_map(|line| Some(line.trim().strip_prefix("console")?.trim().to_owned()));
+        let mut before = String::new();
+        let console = said.find_map(|line| {
+            before += &format!("{line}\n");
+            Some(line.trim().strip_prefix("console")?.trim().to_owned())
+        });
         let console = console.expect("the address of the console");
         // What it says later must not fill the pipe.
         std::thread::spawn(move || said.for_each(drop));
-        Some(Cluster { child, console, folder, port })
+        Some(Cluster { child, console, folder, said: before })
+    }
+
+    /// What it has said between these words and the next space.
+    fn named(&self, words: &str) -> &str {
+        let (_, rest) = self.said.split_once(words).unwrap_or_else(|| panic!("{words}: {}", self.said));
+        rest.split_whitespace().next().expect("an address follows")
     }
 
     fn control(&self, words: &[&str]) {

@@ -1,7 +1,8 @@
 //! The console in a browser that a program drives: rules of accessibility, the keyboard, widths, hostile texts, a made fleet of 5,000.
 //!
 //! The program is `checks.mjs`, in Node; what it needs of npm is installed into a folder of the target directory, by the versions of
-//! `package.json`, in a thorough run only. `EVENKEEL_CONSOLE_PICTURES=1` writes the pictures of the documentation, too.
+//! `package.json`, in a thorough run only. With `EVENKEEL_CONSOLE_PICTURES=1` it writes the pictures of
+//! the documentation instead.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -75,13 +76,13 @@ fn pages_are_usable_by_everyone_and_obey_no_text() {
     let Some(cluster) = Cluster::start("browser", 23520) else { return };
     cluster.control(&["freeze", "cluster/cache", "--why", "<img src=x onerror=window.obeyed=1>"]);
     let _load = Load::start(&cluster);
-    ask_for_hostile_keys(cluster.port + 1);
+    ask_for_hostile_keys(cluster.named("server 1"));
     let pictures = std::env::var_os("EVENKEEL_CONSOLE_PICTURES").is_some();
     let pictures = pictures.then(|| workspace().join("docs/control/pictures"));
-    // The router's page, then those of the servers: as `evenkeel up` says.
-    let page = |at: u16| format!("http://127.0.0.1:{}/", cluster.port + 5 + at);
+    let router = cluster.named("metrics").trim_end_matches("metrics");
+    let server = format!("http://127.0.0.1:{}/", cluster.named("of the router, :"));
     let checks = serde_json::json!({
-        "console": cluster.console, "router": page(0), "server": page(1), "files": console_files(), "pictures": pictures,
+        "console": cluster.console, "router": router, "server": server, "files": console_files(), "pictures": pictures,
     });
     let mut node = Command::new("node");
     node.arg("checks.mjs").current_dir(&folder).env("CHECKS", checks.to_string());
@@ -98,7 +99,7 @@ struct Load(Child);
 impl Load {
     fn start(cluster: &Cluster) -> Load {
         let mut load = Command::new(crate::tools::binary().expect("it was there"));
-        load.args(["load", "--server", &format!("127.0.0.1:{}", cluster.port)]);
+        load.args(["load", "--server", cluster.named("router")]);
         load.args(["--rate", "300", "--duration", "3600s", "--keys", "20000", "--popularity", "zipf:1.1"]);
         load.args(["--gets", "0.9", "--value-size", "2000", "--backfill", "--connections", "8"]);
         Load(load.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start the load"))
@@ -113,8 +114,8 @@ impl Drop for Load {
 }
 
 /// Makes a server's hottest keys such as a page must not obey.
-fn ask_for_hostile_keys(port: u16) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a server");
+fn ask_for_hostile_keys(address: &str) {
+    let mut stream = TcpStream::connect(address).expect("a server");
     let long = "k".repeat(250);
     let keys = ["<img/src=x/onerror=window.obeyed=1>", "a\u{202e}b", "\u{1}\u{1b}[2J", &long];
     let lines: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();

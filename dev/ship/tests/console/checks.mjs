@@ -26,6 +26,11 @@ const browser = await puppeteer.launch({
 });
 let failed = 0;
 
+async function end() {
+  await browser.close();
+  process.exit(failed ? 1 : 0);
+}
+
 /** Runs one check and says what came of it. */
 async function check(name, run) {
   try {
@@ -143,6 +148,15 @@ async function checkKeyboard(address) {
   return { page, stops: stops.size };
 }
 
+const answer = await fetch(fleet);
+const kept = ["content-security-policy", "x-content-type-options", "cross-origin-opener-policy", "cache-control"];
+const headers = Object.fromEntries(kept.map((name) => [name, answer.headers.get(name)]));
+
+if (pictures) {
+  await check("pictures", () => takePictures(browser, { fleet, server, router, files, headers }, pictures));
+  await end();
+}
+
 for (const [name, address] of [
   ["fleet", `${fleet}#/`],
   ["cluster", `${fleet}#/cluster/cache`],
@@ -187,9 +201,6 @@ await check("keys of clients are texts on the page of one server", async () => {
   expect((await page.evaluate(() => window.obeyed)) === undefined && page.complaints.length === 0, page.complaints.join("\n"));
 });
 
-const answer = await fetch(fleet);
-const kept = ["content-security-policy", "x-content-type-options", "cross-origin-opener-policy", "cache-control"];
-const headers = Object.fromEntries(kept.map((name) => [name, answer.headers.get(name)]));
 for (const [name, report] of Object.entries(REPORTS)) {
   await check(`page of ${name}`, async () => {
     const process = madeProcess(files, headers, report);
@@ -268,6 +279,4 @@ await check("sizes of the files", () => {
   expect(len <= COMPRESSED_MAX, `${len} bytes compressed, at most ${COMPRESSED_MAX}`);
   return `${len} bytes compressed`;
 });
-if (pictures) await check("pictures", () => takePictures(browser, { fleet, server, router, files, headers }, pictures));
-await browser.close();
-process.exit(failed ? 1 : 0);
+await end();
