@@ -59,6 +59,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.check {
         return Ok(());
     }
+    let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "agent", line));
+    // Before all that may fail: a new program that does not come further gives way to the one before.
+    let own = upgrade::agent(&file);
+    if let Some(own) = &own {
+        own.begin(&file.folder, &say_line);
+    }
     if let Some(token) = &arguments.join {
         join::join(token, &file, &arguments.credentials)?;
     }
@@ -67,12 +73,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut boot = [0; 8];
     rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Failure::system("get a random number", error))?;
-    let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "agent", line));
     let tls = file.tls_ca.clone().map(server_tls::trusting).transpose()?;
     let place = |address: &String| PeerPlace {
         address: address.clone(),
         tls: tls.clone().filter(|_| !address.starts_with("unix:")),
     };
+    let upgrade = upgrade::settings(&file, own, place);
     let routers = file.router.iter().map(|router| AgentRouter {
         router: router.name.clone(),
         view: router.view.clone(),
@@ -96,7 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let signer = Signer::Controllers(file.controllers.clone());
     let users = CertificateUsers { clients: vec![Arc::clone(&controllers_tls)], listener: None };
     let end_s = renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
-    let ends = beside::renew(&file, &arguments.credentials, tls.as_ref(), boot, &say_line)?;
+    let ends =
+        beside::renew(&file, &arguments.credentials, (tls.as_ref(), &controllers_tls), boot, &say_line)?;
     let figures = start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),
@@ -104,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         routers: routers.collect(),
         servers: servers.collect(),
         tune: file.tune.settings(),
-        upgrade: upgrade::settings(&file, place),
+        upgrade,
         folder: file.folder.clone(),
         controllers: file.controllers.clone(),
         tls: controllers_tls,

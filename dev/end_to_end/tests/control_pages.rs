@@ -284,13 +284,15 @@ fn type_on_one_machine(page: &str, name: &str) {
         let elsewhere = |text: &str| text.replace(&format!("/tmp/{name}"), &place.display().to_string());
         command.text = elsewhere(&command.text);
         command.shown.iter_mut().for_each(|line| *line = elsewhere(line));
-        if STAYS.iter().any(|(begins, _)| command.text.starts_with(begins)) {
+        // Also one that is started through a link.
+        let is_agent = command.text.split_whitespace().nth(1) == Some("agent");
+        if is_agent || STAYS.iter().any(|(begins, _)| command.text.starts_with(begins)) {
             typist.start("", &command.text);
         } else {
             typist.type_command(&command);
         }
         // A person who has started the agent looks for the next command meanwhile.
-        if command.text.starts_with("evenkeel agent ") {
+        if is_agent {
             let check = format!("evenkeel control tune check --at unix:{}/control", place.display());
             let knows = || {
                 let output = typist.shell(&["timeout", SECONDS_MAX], "", &check).output().expect("timeout");

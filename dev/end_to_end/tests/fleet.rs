@@ -2,19 +2,23 @@
 
 mod changes;
 pub(crate) mod changing;
+mod standards;
 mod tuning;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use end_to_end::clock;
 use end_to_end::fleet::{DecisionStore, Fleet, HostKind};
 use end_to_end::network::FleetNetwork;
+use end_to_end::server::Server;
 use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use rustls::ClientConnection;
-use tls::{Trust, certificates, client};
+use tls::{Trust, certificate_uris, certificates, client};
 
 const POLICY: &str = "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = 2\n[[view]]\nname = \"main\"\n\
                       routes = '{\"route\": \"PoolRoute|web\"}'\n";
@@ -239,6 +243,47 @@ fn agents_renew_the_certificates_of_servers_and_routers_which_show_them() {
         let log = fleet.read("agent1.log");
         assert!(!log.contains("shows another certificate"), "{log}");
     }
+}
+
+#[test]
+fn an_agent_gets_the_first_certificates_of_its_server_and_router() {
+    let mut fleet = Fleet::new(DecisionStore::Directory);
+    fleet.controller(1, 1);
+    fleet.host(1);
+    // It joins beside this test.
+    fleet.until(|fleet| fleet.read("h1.pem").contains("PRIVATE KEY"));
+    let files = ["m1-tls.pem", "r1-tls.pem"].map(|name| fleet.path(name));
+    let [server, router] = files.each_ref().map(|path| format!("certificate = \"{}\"\n", path.display()));
+    let text = fleet.read("agent.toml1").replace("[[server]]\n", &format!("[[server]]\n{server}"));
+    fleet.write("agent.toml1", &text.replace("[[router]]\n", &format!("[[router]]\n{router}")));
+    fleet.restart_agent(0);
+    for (path, whose) in files.iter().zip(["server/m1", "router/r1"]) {
+        let words = format!("the first certificate of evenkeel://prod/{whose} is in {}", path.display());
+        fleet.until(|fleet| fleet.read("agent1.log").contains(&words));
+        let mode = fs::metadata(path).expect("a file").permissions().mode() & 0o7777;
+        assert_eq!(mode, 0o600, "it has a key");
+        // A server that begins with it shows it, and clients trust it.
+        let pair = format!("ssl_chain_cert={0},ssl_key={0}", path.display());
+        let flags = ["-Z", "-o", &*pair];
+        let server = Server::start(&ServerUnderTest::evenkeel(SocketDriver::Epoll), &flags);
+        let shown = shown_at(server.expect("a server").address());
+        assert_eq!(shown, certificates(path).expect("a certificate")[0].as_ref());
+        let found = certificate_uris(&shown).expect("a certificate");
+        assert_eq!(
+            (found.uris, found.hosts),
+            (vec![format!("evenkeel://prod/{whose}")], vec!["127.0.0.1".to_owned()])
+        );
+    }
+    // They are there: an agent that begins again asks for no others.
+    let before = files.each_ref().map(|path| fs::read(path).expect("a file"));
+    fleet.hosts[0].agent = None;
+    let begun = |fleet: &Fleet| fleet.read("agent1.log").matches("beside 1 router ").count();
+    let count = begun(&fleet);
+    fleet.restart_agent(0);
+    fleet.until(|fleet| begun(fleet) > count);
+    assert_eq!(files.each_ref().map(|path| fs::read(path).expect("a file")), before);
+    let log = fleet.read("c1.log");
+    assert!(log.contains("evenkeel://prod/server/m1 has a certificate for 127.0.0.1, by agent/h1"), "{log}");
 }
 
 /// The certificate that the first controller shows.

@@ -3,6 +3,8 @@
 //!
 //! Another version is a copy of the binary with other bytes at its end. `EVENKEEL_TEST_ROUNDS` sets how often the agent is killed.
 
+mod agents;
+mod controllers;
 mod fleet;
 mod full_disk;
 mod previous;
@@ -18,7 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use control::{HostProgram, HostUpgrade, PeerPlace, ProcessReport, UpgradeSettings, UpgradedMember};
+use control::{
+    HostProgram, HostUpgrade, PeerPlace, ProcessReport, UpgradeSettings, UpgradedKind, UpgradedMember,
+};
 use end_to_end::clock;
 use end_to_end::subject::{self, ServerUnderTest, SocketDriver};
 use stdx::prng::Prng;
@@ -122,7 +126,7 @@ impl Host {
             let file = self.path(&format!("pid-{server}"));
             UpgradedMember {
                 name: format!("server m{server}"),
-                has_items: true,
+                kind: UpgradedKind::Server,
                 place: PeerPlace { address: format!("127.0.0.1:{}", self.ports[server]), tls: None },
                 process: Arc::new(move || match read_pid(&file).filter(|pid| lives(*pid)) {
                     Some(pid) => ProcessReport::Running { pid },
@@ -137,6 +141,8 @@ impl Host {
             within,
             members: (0..self.ports.len()).map(member).collect(),
             others: Vec::new(),
+            by_hand: Vec::new(),
+            agent: None,
         };
         let said = self.path("said");
         let say = move |_, line: &str| {

@@ -96,7 +96,7 @@ fn every_page_is_drawn_and_hostile_texts_are_texts() {
         ("#/routers", &["All routers of a view run the same configuration."]),
         ("#/host/here", &["What limits it", "the agent's file does not allow it"]),
         (&format!("#/key/{hostile}"), &["&lt;b&gt;key&lt;/b&gt;\\u{202e}", "by generation 1"]),
-        ("#/history", &["Generation 1"]),
+        ("#/history", &["Generation 1", " UTC</time> by <bdi", "No host was changed yet."]),
         ("#/nothing/at/all", &["Needs you"]),
     ] {
         let (text, complaints) = cluster.opened(page);

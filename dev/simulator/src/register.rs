@@ -179,6 +179,7 @@ mod tests {
             parent,
             reason: String::new(),
             lower: None,
+            origin: None,
             content,
         };
         let digest = format!("{number:032x}").parse().expect("a digest");

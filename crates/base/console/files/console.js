@@ -10,6 +10,7 @@ import * as key from "./pages/key.js";
 import * as host from "./pages/host.js";
 import * as history from "./pages/history.js";
 import * as change from "./pages/change.js";
+import * as lab from "./pages/lab.js";
 
 /**
  * @typedef {object} Page
@@ -20,9 +21,9 @@ import * as change from "./pages/change.js";
  */
 
 /** @type {Record<string, Page>} */
-const PAGES = { "": fleet, cluster, server, routers, key, host, history, change };
+const PAGES = { "": fleet, cluster, server, routers, key, host, history, change, lab };
 /** Pages of the menu. */
-const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["key", "Key"]];
+const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["lab", "Lab"], ["key", "Key"]];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 

@@ -34,7 +34,7 @@ static SHARED: [ConsoleFile; 6] = files! {
 };
 
 /// Of a controller's console.
-static FLEET: [ConsoleFile; 11] = files! {
+static FLEET: [ConsoleFile; 12] = files! {
     "/": HTML, "index.html";
     "/console.js": SCRIPT, "console.js";
     "/pages/fleet.js": SCRIPT, "pages/fleet.js";
@@ -46,6 +46,7 @@ static FLEET: [ConsoleFile; 11] = files! {
     "/pages/host.js": SCRIPT, "pages/host.js";
     "/pages/history.js": SCRIPT, "pages/history.js";
     "/pages/change.js": SCRIPT, "pages/change.js";
+    "/pages/lab.js": SCRIPT, "pages/lab.js";
 };
 
 /// Of the page of one process.

@@ -17,9 +17,9 @@ use os::clock::Stopwatch;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// How long a token can be shown: time to copy it into a browser.
-pub const TOKEN_LIFETIME: Duration = Duration::from_secs(15 * 60);
+pub(crate) const TOKEN_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// How long a browser that has shown one may read: a working day. A screen on a wall has a certificate.
-pub const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
+const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 /// Tokens that wait to be shown. A further one takes the place of the oldest.
 const TOKENS_MAX: usize = 64;
 /// Browsers that may read. A further one takes the place of the oldest.
@@ -28,7 +28,7 @@ const SESSIONS_MAX: usize = 256;
 const COOKIE: &str = "__Host-evenkeel";
 
 /// Whether the certificate of a browser, in DER, is of somebody that may read.
-pub type TrustsCertificate = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+type TrustsCertificate = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// Who may read over a network.
 pub struct ConsoleGate {

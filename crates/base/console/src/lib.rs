@@ -25,7 +25,8 @@ use std::sync::Arc;
 use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteMethod, SiteReply, SiteRequest};
 
 use files::{ConsoleFile, FilesOf};
-pub use gate::{ConsoleGate, SESSION_LIFETIME, TOKEN_LIFETIME, TrustsCertificate};
+pub use gate::ConsoleGate;
+use gate::TOKEN_LIFETIME;
 use kept::{KeptDocument, KeptDocuments};
 use meant::MeantHost;
 pub use process::ProcessSite;
@@ -42,6 +43,14 @@ pub struct Document {
 
 /// A document that may take a while.
 pub type DocumentAnswer = Pin<Box<dyn Future<Output = Document> + Send>>;
+
+/// A document that takes a disk a while: a thread of its own makes it, so that others are answered meanwhile.
+pub fn made_apart(make: impl FnOnce() -> Document + Send + 'static) -> DocumentAnswer {
+    Box::pin(async move {
+        let failed = || Document { status: 500, json: "{\"error\":\"it could not be made\"}".to_owned() };
+        tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| failed())
+    })
+}
 
 /// Where documents come from. Called on the thread that serves, so it must not block.
 pub trait ConsoleDocuments: Send + Sync + 'static {

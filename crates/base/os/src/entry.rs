@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fstat, openat, readlinkat, renameat,
-    statat, unlinkat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fstat, openat, readlinkat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
@@ -105,6 +105,32 @@ impl DirectoryEntry {
             let _ = unfinished.remove();
         }
         replaced
+    }
+
+    /// Makes a new file with this name, in one step: a reader finds nothing or all of it.
+    ///
+    /// # Errors
+    /// If something has the name, be it a link, the error's kind is [`io::ErrorKind::AlreadyExists`]. The new file is gone then.
+    pub fn create(&self, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        let (unfinished, mut file) = self.create_unfinished(mode)?;
+        let take_name = || {
+            let (from, to) = (&unfinished, self);
+            renameat_with(&from.directory, &*from.name, &to.directory, &*to.name, RenameFlags::NOREPLACE)
+        };
+        let created = write(&mut file).and_then(|()| Ok(take_name()?));
+        if created.is_err() {
+            // As in `replace`.
+            let _ = unfinished.remove();
+        }
+        created
+    }
+
+    /// The directory.
+    ///
+    /// # Errors
+    /// Those of fstat(2).
+    pub fn directory_status(&self) -> io::Result<Stat> {
+        Ok(fstat(&self.directory)?)
     }
 
     /// Whether a file could take this name, as far as can be told now.

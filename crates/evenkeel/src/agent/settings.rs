@@ -37,6 +37,23 @@ pub(super) struct AgentFile {
     pub(super) server: Vec<ServerEntry>,
     #[serde(default)]
     pub(super) router: Vec<RouterEntry>,
+    /// Controllers of the host, for `[upgrade]`.
+    #[serde(default)]
+    pub(super) controller: Vec<ControllerEntry>,
+}
+
+/// A controller of the host, which gets another version with it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ControllerEntry {
+    /// As in its certificate.
+    pub(super) name: HostId,
+    /// Where it serves its metrics and says whether it is ready.
+    pub(super) address: String,
+    /// Written by `control serve --pid-file`.
+    pub(super) pid_file: PathBuf,
+    /// The command that has the program of `[upgrade]` take its place; it may restart it.
+    pub(super) reload: Vec<String>,
 }
 
 /// Whether and how the tuner runs on this host.
@@ -144,9 +161,12 @@ impl AgentFile {
         if file.controllers.is_empty() {
             return Err("expected the address of a controller at least".to_owned());
         }
-        if file.server.is_empty() && file.router.is_empty() {
-            return Err("expected a [[server]] or a [[router]]: there is nothing to be beside".to_owned());
+        most("entries of controllers", file.controller.len(), CONTROLLERS_MAX)?;
+        if file.server.is_empty() && file.router.is_empty() && file.controller.is_empty() {
+            let expected = "expected a [[server]], a [[router]] or a [[controller]]";
+            return Err(format!("{expected}: there is nothing to be beside"));
         }
+        twice("controller", file.controller.iter().map(|one| one.name.as_str()))?;
         twice("server", file.server.iter().map(|one| one.member.as_str()))?;
         twice("router", file.router.iter().map(|one| one.name.as_str()))?;
         let files = file.router.iter().map(|one| &one.file);
@@ -168,7 +188,14 @@ impl AgentFile {
         let servers = self.server.iter().map(|one| (format!("server {}", one.member), &one.reload));
         let routers = self.router.iter().map(|one| (format!("router {}", one.name), &one.reload));
         let has_section = self.upgrade.is_some();
-        servers.chain(routers).try_for_each(|(of, words)| check_command(&of, words.as_deref(), has_section))
+        servers
+            .chain(routers)
+            .try_for_each(|(of, words)| check_command(&of, words.as_deref(), has_section))?;
+        self.controller.iter().try_for_each(|one| {
+            let of = format!("controller {}", one.name);
+            one.address.parse::<MetricsPlace>().map_err(|error| format!("{of}: address: {error}"))?;
+            check_command(&of, Some(&one.reload), has_section)
+        })
     }
 }
 
@@ -281,6 +308,29 @@ mod tests {
         ] {
             refused(&[HEAD, section, SERVER, &format!("reload = {wrong}\n")].concat(), expected);
         }
+    }
+
+    #[test]
+    fn a_controller_of_the_host_needs_its_page_and_a_reload() {
+        let section = "[upgrade]\nlink = \"/opt/current\"\nprograms = \"/opt/{version}\"\n";
+        let controller = "[[controller]]\nname = \"c1\"\naddress = \"127.0.0.1:9151\"\npid_file = \"/run/c1.pid\"\n\
+                          reload = [\"/usr/bin/systemctl\", \"restart\", \"evenkeel-control\"]\n";
+        let file = AgentFile::parse(&[HEAD, section, controller].concat()).expect("a file");
+        assert_eq!((file.server.len(), file.router.len(), file.controller.len()), (0, 0, 1));
+        let expected = "controller c1: expected [upgrade] with reload, found none";
+        refused(&[HEAD, controller].concat(), expected);
+        for (right, wrong, expected) in [
+            ("127.0.0.1:9151", "9151", "controller c1: address: expected HOST:PORT, found \"9151\""),
+            (
+                "/usr/bin/systemctl",
+                "systemctl",
+                "controller c1: reload: expected the absolute path of a program",
+            ),
+            ("reload", "reloads", "reloads"),
+        ] {
+            refused(&[HEAD, section, &controller.replace(right, wrong)].concat(), expected);
+        }
+        refused(&[HEAD, section, controller, controller].concat(), "the controller c1 is there twice");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The section of an agent's file about other versions of the program: where they are, and how servers and routers get them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use control::{PeerPlace, UpgradeSettings, UpgradedMember};
+use control::{AgentProgram, PeerPlace, UpgradeSettings, UpgradedKind, UpgradedMember};
 use serde::Deserialize;
 
 use super::process;
@@ -27,6 +28,8 @@ pub(super) struct UpgradeEntry {
     programs: String,
     /// Time for each server and router.
     seconds: Option<u64>,
+    /// Whether the agent takes the version, too, when it was started through the link; it does unless this is false.
+    agent: Option<bool>,
 }
 
 impl UpgradeEntry {
@@ -68,30 +71,51 @@ pub(super) fn check_command(of: &str, words: Option<&[String]>, has_section: boo
     }
 }
 
+/// The agent itself, if it takes another version with its host.
+pub(super) fn agent(file: &AgentFile) -> Option<Arc<AgentProgram>> {
+    let takes_it = file.upgrade.as_ref()?.agent.unwrap_or(true);
+    takes_it.then(|| Arc::new(AgentProgram::new(std::env::args_os().collect())))
+}
+
 /// What the agent is told; none without the section.
-pub(super) fn settings(file: &AgentFile, place: impl Fn(&String) -> PeerPlace) -> Option<UpgradeSettings> {
-    let UpgradeEntry { link, programs, seconds } = file.upgrade.as_ref()?;
+pub(super) fn settings(
+    file: &AgentFile,
+    agent: Option<Arc<AgentProgram>>,
+    place: impl Fn(&String) -> PeerPlace,
+) -> Option<UpgradeSettings> {
+    let UpgradeEntry { link, programs, seconds, .. } = file.upgrade.as_ref()?;
     let (mut members, mut others) = (Vec::new(), Vec::new());
     let servers = file.server.iter().map(|one| {
-        (format!("server {}", one.member), true, &one.address, &one.pid_file, one.reload.as_ref())
+        let (name, kind) = (format!("server {}", one.member), UpgradedKind::Server);
+        (name, kind, &one.address, &one.pid_file, one.reload.as_ref())
     });
-    let routers = file
-        .router
-        .iter()
-        .map(|one| (format!("router {}", one.name), false, &one.address, &one.pid_file, one.reload.as_ref()));
-    for (name, has_items, address, pid_file, reload) in servers.chain(routers) {
+    let routers = file.router.iter().map(|one| {
+        let (name, kind) = (format!("router {}", one.name), UpgradedKind::Router);
+        (name, kind, &one.address, &one.pid_file, one.reload.as_ref())
+    });
+    for (name, kind, address, pid_file, reload) in servers.chain(routers) {
         match reload {
             Some(reload) => {
                 let (place, process, reload) = (place(address), process::look(pid_file), reload.clone());
-                members.push(UpgradedMember { name, has_items, place, process, reload });
+                members.push(UpgradedMember { name, kind, place, process, reload });
             }
             None => others.push((
                 name,
-                "the agent's file has no reload for it; a memcached or mcrouter is upgraded by hand: drain it, replace it, and put it back"
+                "the agent's file has no reload for it; a memcached or mcrouter is upgraded by hand"
                     .to_owned(),
             )),
         }
     }
+    members.extend(file.controller.iter().map(|one| UpgradedMember {
+        name: format!("controller {}", one.name),
+        kind: UpgradedKind::Controller,
+        place: PeerPlace { address: one.address.clone(), tls: None },
+        process: process::look(&one.pid_file),
+        reload: one.reload.clone(),
+    }));
     let within = Duration::from_secs(seconds.unwrap_or(SECONDS));
-    Some(UpgradeSettings { link: link.clone(), programs: programs.clone(), within, members, others })
+    let (link, programs) = (link.clone(), programs.clone());
+    let by_hand = file.server.iter().filter(|one| one.reload.is_none()).map(|one| one.member.clone());
+    let by_hand = by_hand.collect();
+    Some(UpgradeSettings { link, programs, within, members, others, by_hand, agent })
 }

@@ -32,6 +32,7 @@ use crate::peers::console::{Console, ConsoleAddress};
 use crate::peers::endpoint::{Endpoint, PagesAddress};
 use crate::peers::renewal::{self, CertificateUsers, Signer};
 use crate::peers::server_tls;
+use crate::process::pidfile::PidFile;
 use crate::process::resources::raise_open_files_to_hard_limit;
 use crate::terminal::log;
 
@@ -74,9 +75,15 @@ pub(super) struct ServeArguments {
     /// Address of metrics and readiness over HTTP, as HOST:PORT; off without it
     #[arg(long, value_name = "HOST:PORT")]
     metrics_listen: Option<PagesAddress>,
+    /// A file with the process id, for the agent of this host, which upgrades the controller
+    #[arg(long, value_name = "PATH")]
+    pid_file: Option<PathBuf>,
     /// Address of the console, pages for a browser, as HOST:PORT; off without it. At an address of this host alone (127.0.0.1) everybody of the host reads it; elsewhere it speaks TLS, and `control console-token` admits a browser
     #[arg(long, value_name = "HOST:PORT")]
     console: Option<ConsoleAddress>,
+    /// The file of a history of `evenkeel lab`, which the console shows
+    #[arg(long, value_name = "FILE", requires = "console")]
+    lab_history: Option<PathBuf>,
     /// All controllers of the fleet, as HOST:PORT; this one may be among them
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',')]
     controllers: Vec<ControlPlace>,
@@ -147,7 +154,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         Some(tls) if !address.is_own() => Console::guarded(address, tls, &identity.fleet),
         _ => Console::own(address),
     });
-    let console = console.transpose()?;
+    let console = console.transpose()?.map(|console| console.with_lab(job.lab_history.as_ref()));
     let fleet = identity.fleet.as_str().parse().map_err(Failure::other)?;
     let decisions = FleetDecisions::new(register(job)?, &fleet);
     let say_line: SayLine = Arc::new(|level, line: &str| log::log(level, "control", line));
@@ -210,6 +217,7 @@ pub(super) fn run(job: &ServeArguments) -> Result<ExitCode, Failure> {
         let pages = ControllerPages::new(figures, Arc::clone(&service));
         endpoint.serve_beside(pages, "control", "the controller goes on without them")?;
     }
+    let _pid_file = job.pid_file.as_deref().map(PidFile::write).transpose()?;
     let addresses: Vec<String> = listener.addresses().iter().map(ToString::to_string).collect();
     say_line(
         LogLevel::Info,

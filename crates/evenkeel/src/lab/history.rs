@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use lab::analyze::compare::compare;
 use lab::history::{Added, History};
 use lab::report;
+use lab::report::series_json::HistoryReport;
 use lab::run::results::Results;
 
 use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
@@ -63,6 +64,9 @@ pub(super) struct Arguments {
     /// Also write a page with a picture of each series, and where it changed permanently
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -80,7 +84,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         std::fs::write(file, report::trend::page(&series))
             .map_err(|error| Failure::system(format!("write {}", file.display()), error))?;
     }
-    let text = report::history(&series);
+    let text = match arguments.json {
+        true => HistoryReport::of(&series).text(),
+        false => report::history(&series),
+    };
     match added {
         Some(_) => tell(text.as_bytes()),
         None => print(text.as_bytes())?,

@@ -1,14 +1,20 @@
 //! The console of a controller: the site of its pages, and its documents from the controller's API.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use admin::api::{Api, ApiMethod, ApiPeer, ApiRequest, ApiTls};
 use admin::{AdminListener, Limits};
-use console::{ConsoleDocuments, ConsoleGate, ConsoleReaders, ConsoleSite, Document, DocumentAnswer};
+use console::{
+    ConsoleDocuments, ConsoleGate, ConsoleReaders, ConsoleSite, Document, DocumentAnswer, made_apart,
+};
 use control::identity::FleetName;
 use control::{ConsoleLinks, ControlService, NoConsoleLink, may_read};
+use lab::history::History;
+use lab::report::series_json::HistoryReport;
+use serde_json::json;
 use tls::{ListenerTls, PeerCheck};
 
 use crate::failure::Failure;
@@ -69,6 +75,8 @@ pub(crate) struct Console {
     /// Over a network: its TLS, and who may read.
     guarded: Option<(ApiTls, Arc<ConsoleGate>)>,
     url: String,
+    /// The file of a lab's history.
+    lab: Option<PathBuf>,
 }
 
 impl Console {
@@ -77,7 +85,7 @@ impl Console {
         let listener = AdminListener::bind(Some(&address.host), address.port).map_err(Failure::other)?;
         let url =
             listener.addresses().first().map_or_else(String::new, |address| format!("http://{address}/"));
-        Ok(Console { listener, guarded: None, url })
+        Ok(Console { listener, guarded: None, url, lab: None })
     }
 
     /// Binds an address of a network. Browsers may read that show a token, or a certificate that may read all documents.
@@ -93,7 +101,13 @@ impl Console {
         let fleet = fleet.clone();
         let trusts = move |certificate: &[u8]| may_read(certificate, &fleet, &PATHS);
         let gate = Arc::new(ConsoleGate::new(Arc::new(trusts)));
-        Ok(Console { listener, guarded: Some((Arc::new(move || acceptor.settings()), gate)), url })
+        Ok(Console { listener, guarded: Some((Arc::new(move || acceptor.settings()), gate)), url, lab: None })
+    }
+
+    /// With the history of a lab in this file.
+    pub(crate) fn with_lab(mut self, file: Option<&PathBuf>) -> Console {
+        self.lab = file.cloned();
+        self
     }
 
     /// Where it is, for people.
@@ -119,7 +133,7 @@ impl Console {
             None => (None, ConsoleReaders::ThisHost(None)),
             Some((tls, gate)) => (Some(tls), ConsoleReaders::Admitted(gate)),
         };
-        let site = Arc::new(ConsoleSite::new(ControlDocuments(service), readers));
+        let site = Arc::new(ConsoleSite::new(ControlDocuments { service, lab: self.lab }, readers));
         let listener = self.listener;
         let serve = move || {
             if let Err(error) = listener.serve_site(site, tls, Limits::default()) {
@@ -133,19 +147,51 @@ impl Console {
     }
 }
 
-struct ControlDocuments(Arc<ControlService>);
+struct ControlDocuments {
+    service: Arc<ControlService>,
+    /// The file of a lab's history.
+    lab: Option<PathBuf>,
+}
+
+/// Where the history of a lab is, beside the controller's own documents.
+const LAB: &str = "/v1/lab";
 
 impl ConsoleDocuments for ControlDocuments {
     fn document(&self, path: &str, query: Option<&str>) -> Option<DocumentAnswer> {
+        if path == LAB {
+            return Some(lab_document(self.lab.clone()));
+        }
         let path = *PATHS.iter().find(|known| **known == path)?;
         let (method, query, peer) = (ApiMethod::Get, query.map(str::to_owned), ApiPeer::Local);
         let request = ApiRequest { method, path: path.to_owned(), query, body: Vec::new(), peer };
-        let answer = Arc::clone(&self.0).answer(request);
+        let answer = Arc::clone(&self.service).answer(request);
         Some(Box::pin(async move {
             let reply = answer.await;
             Document { status: reply.status, json: reply.json }
         }))
     }
+}
+
+/// The history of a lab. It is read anew each time: runs are added by another program.
+fn lab_document(file: Option<PathBuf>) -> DocumentAnswer {
+    made_apart(move || {
+        let Some(file) = file else {
+            let error =
+                "this controller has no history of a lab: `control serve --lab-history FILE` shows one";
+            return Document { status: 404, json: json!({"error": error}).to_string() };
+        };
+        let read = || {
+            let mut history = History::open_kept(&file.display().to_string())?;
+            history.series()
+        };
+        match read() {
+            Ok(series) => Document { status: 200, json: json!(HistoryReport::of(&series)).to_string() },
+            Err(error) => {
+                let why = format!("{:#}", anyhow::Error::from(error));
+                Document { status: 404, json: json!({"error": why}).to_string() }
+            }
+        }
+    })
 }
 
 #[cfg(test)]

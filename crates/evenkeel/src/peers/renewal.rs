@@ -169,7 +169,7 @@ impl Renewal {
         let certificate = match &self.signer {
             Signer::Controllers(controllers) => {
                 let tls = self.users.clients.first().context("expected a client, found none")?;
-                ask(tls, controllers, &json!({"request": request}))?
+                ask(tls, controllers, ("/v1/renew", &json!({"request": request})))?
             }
             Signer::Authority(authority) => {
                 if !authority.has_signed(present) {
@@ -218,11 +218,15 @@ impl Renewal {
 }
 
 /// The certificate of the first answer that has one: not every controller has an authority.
-fn ask(tls: &ClientTls, controllers: &[ControlPlace], body: &Value) -> anyhow::Result<String> {
+fn ask(
+    tls: &ClientTls,
+    controllers: &[ControlPlace],
+    (path, body): (&str, &Value),
+) -> anyhow::Result<String> {
     let mut last = anyhow!("expected the address of a controller, found none");
     for place in controllers {
         let asked = ControlClient::new(place, tls.current())
-            .and_then(|client| client.post("/v1/renew", body, ANSWER_WITHIN));
+            .and_then(|client| client.post(path, body, ANSWER_WITHIN));
         match asked {
             Ok(answer) if answer.is_ok() => {
                 let certificate = answer.json.get("certificate").and_then(Value::as_str);

@@ -60,9 +60,10 @@ pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
 pub use pages::MetricsPlace;
 pub use settings::{
-    AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember,
+    AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedKind,
+    UpgradedMember,
 };
-pub use upgrade::{HostProgram, HostUpgrade};
+pub use upgrade::{AgentProgram, HostProgram, HostUpgrade};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         })
         .collect();
     let servers = servers.map_err(failed)?;
+    let own = settings.upgrade.as_ref().and_then(|upgrade| upgrade.agent.clone());
     let report = TurnReport {
         host: settings.host.clone(),
         zone: settings.zone.clone(),
@@ -118,6 +120,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         seen: 0,
         wait_ms: None,
         stays: None,
+        agent: Some(AgentProgram::report(settings.upgrade.as_ref())),
         tune: None,
         changes: None,
         standard: None,
@@ -138,6 +141,10 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
     })?;
     let tuning = TuningDesk::start(&settings.host, settings.tune.clone(), upgrade());
     let tuning = tuning.map_err(AgentError::Thread)?;
+    if let (Some(own), Some(upgrade)) = (&own, &settings.upgrade) {
+        let proof = (store.clone(), Arc::clone(&figures));
+        own.prove(upgrade.within, proof, Arc::clone(&settings.say)).map_err(AgentError::Thread)?;
+    }
     let mut agent = Agent {
         routers,
         servers,

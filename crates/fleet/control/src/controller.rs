@@ -218,9 +218,9 @@ impl Controller {
         }
     }
 
-    /// Does what is due, at least every second and after messages.
-    pub fn tick(&mut self, now: Now) {
-        self.now = self.now.max(now);
+    /// Does what is due, at least every second and after messages. `unix_s` is the time for people.
+    pub fn tick(&mut self, now: Now, unix_s: i64) {
+        (self.now, self.unix_s) = (self.now.max(now), unix_s);
         if self.register.is_read_due(self.now) {
             self.read();
         }
@@ -285,7 +285,7 @@ impl Controller {
                     | ChangeQuestion::CancelDrain(_) => AuditReach::Members,
                     _ => AuditReach::Routes,
                 };
-                let apply = |this: &mut Controller| this.apply(&change, &plan, &why);
+                let apply = |this: &mut Controller| this.apply(&change, &plan, (who, &why));
                 self.recorded(&act(reach, Some(&plan), &why), apply)
             }
             ControlQuestion::Freeze { scope, why } => {
@@ -295,7 +295,8 @@ impl Controller {
                 self.recorded(&act(AuditReach::Nothing, None, &why), |this| this.thaw(&scope, &why))
             }
             ControlQuestion::Rollout { act: wanted, why } => {
-                self.recorded(&act(AuditReach::Routes, None, &why), |this| this.on_rollout_act(wanted, &why))
+                let steer = |this: &mut Controller| this.on_rollout_act(wanted, (who, &why));
+                self.recorded(&act(AuditReach::Routes, None, &why), steer)
             }
             ControlQuestion::Members { members, remove, remove_hosts, why: None } => {
                 self.change_members(&members, &remove, &remove_hosts, false)
@@ -315,6 +316,7 @@ impl Controller {
                 let inventory = self.register.view().inventory();
                 self.signing.renew(requester, &request, present.as_deref(), inventory)
             }
+            ControlQuestion::Certify(question) => self.certify(&question, who),
             ControlQuestion::Liveness(report) => self.on_liveness(report),
             ControlQuestion::TuneCheck { scope } => self.tune_check(&scope),
             ControlQuestion::TuneAsk { scope, what } => self.tune_ask(&scope, what),

@@ -72,7 +72,7 @@ pub fn run_controller(
             Err(RecvTimeoutError::Disconnected) => return,
         }
         last = Stopwatch::start();
-        controller.tick(now());
+        controller.tick(now(), unix_s().cast_signed());
         if let Some(figures) = figures
             && counted.as_ref().is_none_or(|counted| counted.passed() >= FIGURES_EVERY)
         {

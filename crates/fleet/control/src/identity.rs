@@ -228,6 +228,14 @@ impl FleetIdentity {
         Ok(identity)
     }
 
+    /// Its name where the fleet is known: that of an operator alone, otherwise with the role before it, as in `controller/c1`.
+    pub fn name(&self) -> String {
+        match self.role {
+            FleetRole::Operator => self.id.to_string(),
+            role => format!("{role}/{}", self.id),
+        }
+    }
+
     /// The beginning of the URIs of a role, for a client that accepts only servers of this role.
     pub fn uris_of(fleet: &FleetName, role: FleetRole) -> String {
         format!("{SCHEME}{fleet}/{role}/")

@@ -22,8 +22,9 @@ mod words;
 mod testing;
 
 pub use agent::{
-    AgentFigures, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram, HostUpgrade,
-    MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedMember, start_agent,
+    AgentFigures, AgentProgram, AgentRouter, AgentServer, AgentSettings, ControllerChoice, HostProgram,
+    HostUpgrade, MetricsPlace, ProcessLook, TuneSettings, UpgradeSettings, UpgradedKind, UpgradedMember,
+    start_agent,
 };
 pub use client::{ControlAnswer, ControlClient, ControlFault, ControlPlace};
 pub use controller::{ConsoleLinks, Controller, ControllerSettings, NoConsoleLink};
@@ -42,7 +43,7 @@ pub use service::access::may_read;
 pub use service::authorise;
 pub use service::pages::{AgentPages, ControllerPages, SharedFigures};
 pub use service::questions::{
-    ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
+    CertifyQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
 };
 pub use service::seats::AgentSeats;
 pub use service::turn::*;

@@ -308,6 +308,7 @@ impl<'n> Draft<'n> {
             parent: None,
             reason: "adopted".to_owned(),
             lower: None,
+            origin: None,
             content: FleetContent { clusters: self.clusters, views: vec![record] },
         };
         Ok(Adoption { policy, policy_text, inventory, generation, notes: self.notes })

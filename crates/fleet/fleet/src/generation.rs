@@ -27,9 +27,21 @@ pub struct Generation {
     /// the routes of that one are those that all routers have had. [`LayeredRollout`](crate::rollout::LayeredRollout) says how both go out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower: Option<GenerationNumber>,
+    /// When it was made, and by whom; none of one that an older version has made, which wrote neither down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<GenerationOrigin>,
     /// What is in force with it.
     #[serde(flatten)]
     pub content: FleetContent,
+}
+
+/// When a generation was made, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationOrigin {
+    /// By the wall clock of the controller that has published it: seconds since 1970. The order of generations is that of their numbers.
+    pub unix_s: i64,
+    /// The name of an operator; of what a controller has decided by itself, `controller/NAME`.
+    pub who: String,
 }
 
 /// What is in force.
@@ -290,7 +302,7 @@ mod tests {
             let number = GenerationNumber(at as u64 + 1);
             let parent = (at > 0).then_some(GenerationNumber(at as u64));
             let content = FleetContent { clusters: Vec::new(), views: vec![view] };
-            (number, Generation { number, parent, reason: String::new(), lower: None, content })
+            (number, Generation { number, parent, reason: String::new(), lower: None, origin: None, content })
         };
         let all: BTreeMap<_, _> = routes.iter().enumerate().map(generation).collect();
         let target = all.values().last().expect("a generation");

@@ -23,8 +23,8 @@ mod policy;
 pub use adopt::{Adoption, AdoptionNames, adopt};
 pub use compile::texts;
 pub use generation::{
-    ClusterRecord, FleetContent, Generation, NUMBERS_LOST_MAX, SlotRecord, ViewRecord, goes_on_from,
-    gone_back_to, is_forgotten, next_number,
+    ClusterRecord, FleetContent, Generation, GenerationOrigin, NUMBERS_LOST_MAX, SlotRecord, ViewRecord,
+    goes_on_from, gone_back_to, is_forgotten, next_number,
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
 pub use names::{

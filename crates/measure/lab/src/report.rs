@@ -9,6 +9,7 @@ pub mod page;
 pub mod picture;
 pub mod pictures;
 pub mod publish;
+pub mod series_json;
 mod table;
 pub mod trend;
 mod verdict;

@@ -12,7 +12,7 @@ use end_to_end::subject;
 use serde_json::Value;
 
 /// What a change sets, and the value before. Others of the profile are not in the directory.
-const SETTING: &str = "proc/sys/net/core/somaxconn";
+pub(crate) const SETTING: &str = "proc/sys/net/core/somaxconn";
 const BEFORE: &str = "128\n";
 const AFTER: &str = "4096";
 /// The longest time of a change in a test.
@@ -168,7 +168,8 @@ pub(crate) fn has_setting(tuner: &Path) -> bool {
     fs::read_to_string(tuner.join("root").join(SETTING)).is_ok_and(|value| value.trim() == AFTER)
 }
 
-fn root(fleet: &Fleet, number: usize) -> PathBuf {
+/// Where the files of a host are.
+pub(crate) fn root(fleet: &Fleet, number: usize) -> PathBuf {
     fleet.path(&format!("tuner{number}")).join("root")
 }
 

@@ -13,12 +13,14 @@ pub(super) const DASHBOARD: Dashboard = Dashboard {
     rows: &[
         Row { title: "Now", panels: &NOW },
         Row { title: "Members and routers", panels: &MEMBERS },
+        Row { title: "Requests, as agents tell them", panels: &REQUESTS },
+        Row { title: "Hosts: standards, changes, checks", panels: &HOSTS },
         Row { title: "Controllers", panels: &CONTROLLERS },
         Row { title: "Agents", panels: &AGENTS },
     ],
 };
 
-const NOW: [Panel; 7] = [
+const NOW: [Panel; 9] = [
     ALERTS,
     Panel::new(
         "Controllers without their register",
@@ -61,12 +63,28 @@ const NOW: [Panel; 7] = [
     )
     .bad(Bad::From(1.0)),
     Panel::new(
+        "Changes of hosts halted",
+        Figure,
+        "none",
+        "No further host gets them until a person resumes or undoes them. `evenkeel control tune status` says why.",
+        &[Query::new("max(evenkeel_control_host_changes{SCOPE, state=\"halted\"})", "halted")],
+    )
+    .bad(Bad::From(1.0)),
+    Panel::new(
+        "Hosts whose standard waits for a person",
+        Figure,
+        "none",
+        "They stay as they are: `evenkeel control status` names the first of them, and why.",
+        &[Query::new("max(evenkeel_control_standard_waiting_hosts{SCOPE})", "hosts")],
+    )
+    .bad(Bad::From(1.0)),
+    Panel::new(
         "First certificate to end",
         Figure,
         "s",
-        "Agents renew theirs after two thirds of its life.",
+        "Agents renew theirs, and those of servers and routers beside them, after two thirds of their life.",
         &[Query::new(
-            "min({__name__=~\"evenkeel_control_certificate_end_seconds|evenkeel_agent_certificate_end_seconds\", SCOPE}) - time()",
+            "min({__name__=~\"evenkeel_control_certificate_end_seconds|evenkeel_agent_certificate_end_seconds|evenkeel_agent_beside_certificate_end_seconds\", SCOPE}) - time()",
             "left",
         )],
     )
@@ -94,6 +112,152 @@ const MEMBERS: [Panel; 3] = [
         "none",
         "The state of what is on its way.",
         &[Query::new("max by (state) (evenkeel_control_rollout_state{SCOPE})", "{{state}}")],
+    ),
+];
+
+/// Why a fleet has none of these figures.
+const NO_FIGURES: &str = "no agent reads a page of figures of a server or router";
+
+const REQUESTS: [Panel; 9] = [
+    Panel::new(
+        "Availability of views over an hour",
+        Lines,
+        "percentunit",
+        "Share of clients' requests to the routers of a view that were answered without an error.",
+        &[Query::new("min by (view) (evenkeel_control_view_availability{SCOPE})", "{{view}}").empty(NO_FIGURES)],
+    )
+    .bad(Bad::Below(0.999)),
+    Panel::new(
+        "Requests and errors by view",
+        Lines,
+        "ops",
+        "Requests of clients to the routers of a view, and errors that clients got.",
+        &[
+            Query::new("max by (view) (rate(evenkeel_control_view_requests_total{SCOPE}[RATE]))", "{{view}}")
+                .empty(NO_FIGURES),
+            Query::new("max by (view) (rate(evenkeel_control_view_errors_total{SCOPE}[RATE]))", "{{view}} errors")
+                .empty(NO_FIGURES),
+        ],
+    ),
+    Panel::new(
+        "Errors by pool",
+        Lines,
+        "percentunit",
+        "Requests of a view's routers to the servers of a pool that were not answered well, and those of them that were not answered in time.",
+        &[
+            Query::new(
+                "max by (view, pool) (rate(evenkeel_control_pool_errors_total{SCOPE}[RATE]) / rate(evenkeel_control_pool_requests_total{SCOPE}[RATE]))",
+                "{{view}} {{pool}}",
+            )
+            .empty(NO_FIGURES),
+            Query::new(
+                "max by (view, pool) (rate(evenkeel_control_pool_timeouts_total{SCOPE}[RATE]) / rate(evenkeel_control_pool_requests_total{SCOPE}[RATE]))",
+                "{{view}} {{pool}} late",
+            )
+            .empty(NO_FIGURES),
+        ],
+    ),
+    Panel::new(
+        "Requests by cluster",
+        Lines,
+        "ops",
+        "Requests to members with a slot of the cluster.",
+        &[Query::new("max by (cluster) (rate(evenkeel_control_cluster_requests_total{SCOPE}[RATE]))", "{{cluster}}")
+            .empty(NO_FIGURES)],
+    ),
+    Panel::new(
+        "Hit ratio by cluster",
+        Lines,
+        "percentunit",
+        "Gets that found their item. It falls when slots change their members, and comes back as they fill.",
+        &[Query::new(
+            "max by (cluster) (rate(evenkeel_control_cluster_hits_total{SCOPE}[RATE]) / (rate(evenkeel_control_cluster_hits_total{SCOPE}[RATE]) + rate(evenkeel_control_cluster_misses_total{SCOPE}[RATE])))",
+            "{{cluster}}",
+        )
+        .empty(NO_FIGURES)],
+    ),
+    Panel::new(
+        "Replies that differ from a shadow's",
+        Lines,
+        "percentunit",
+        "Of those that the routers of a view have compared. `evenkeel control shadow report` has them by cluster.",
+        &[Query::new(
+            "max by (view) (rate(evenkeel_control_shadow_differed_total{SCOPE}[RATE]) / rate(evenkeel_control_shadow_compared_total{SCOPE}[RATE]))",
+            "{{view}}",
+        )
+        .empty("no cluster has a shadow")],
+    ),
+    Panel::new(
+        "Servers and routers that tell figures",
+        Lines,
+        "none",
+        "Fewer than there are: their agents have no `metrics` for them, or the page cannot be read.",
+        &[Query::new("max by (kind) (evenkeel_control_figures_members{SCOPE})", "{{kind}}s")],
+    ),
+    Panel::new(
+        "Pages that agents read",
+        Lines,
+        "ops",
+        "Readings of the pages of figures of servers and routers. failed: the page was not whole, or not understood.",
+        &[Query::new("sum by (result) (rate(evenkeel_agent_page_reads_total{SCOPE}[RATE]))", "{{result}}")],
+    ),
+    Panel::new(
+        "Views and pools that are not counted",
+        Lines,
+        "none",
+        "Within ten minutes: there are more than a controller keeps.",
+        &[Query::new("max(increase(evenkeel_control_figures_left_out_total{SCOPE}[10m]))", "not counted")],
+    )
+    .bad(Bad::From(1.0)),
+];
+
+const HOSTS: [Panel; 6] = [
+    Panel::new(
+        "Hosts by their standard",
+        Stack,
+        "none",
+        "drifted: something has changed a setting. stepped_aside, refused: look at `evenkeel control status`. Hosts without a standard are not counted.",
+        &[Query::new("max by (state) (evenkeel_control_standard_hosts{SCOPE})", "{{state}}")],
+    ),
+    Panel::new(
+        "Changes of hosts",
+        Stack,
+        "none",
+        "Tunings and upgrades on their way. waiting: it is not known that an objective or a gate is fulfilled.",
+        &[Query::new("max by (state) (evenkeel_control_host_changes{SCOPE})", "{{state}}")],
+    ),
+    Panel::new(
+        "Hosts of these changes",
+        Stack,
+        "none",
+        "left_out grows: more hosts than expected are silent, frozen or in trouble.",
+        &[Query::new("max by (state) (evenkeel_control_host_change_hosts{SCOPE})", "{{state}}")],
+    ),
+    Panel::new(
+        "Checks of hosts",
+        Stack,
+        "none",
+        "Hosts whose tuner has said what limits them (given), and why others have not.",
+        &[Query::new("max by (answer) (evenkeel_control_tune_hosts{SCOPE})", "{{answer}}")],
+    ),
+    Panel::new(
+        "Findings of most hosts",
+        Table,
+        "none",
+        "Hosts on which the tuner has found this. `evenkeel control tune check` names them.",
+        &[Query::new(
+            "topk(15, max by (rule, severity) (evenkeel_control_tune_findings{SCOPE}))",
+            "{{rule}} {{severity}}",
+        )
+        .empty("nothing was found, or agents may not look")],
+    ),
+    Panel::new(
+        "Oldest check of a host",
+        Lines,
+        "s",
+        "Agents look once an hour. One that grows older belongs to a host whose agent is away or may not look any more.",
+        &[Query::new("max(evenkeel_control_tune_oldest_check_seconds{SCOPE})", "oldest")
+            .empty("no host was checked yet")],
     ),
 ];
 
@@ -151,7 +315,7 @@ const CONTROLLERS: [Panel; 6] = [
     .bad(Bad::Below(604_800.0)),
 ];
 
-const AGENTS: [Panel; 6] = [
+const AGENTS: [Panel; 7] = [
     Panel::new(
         "Agents by state",
         Stack,
@@ -193,6 +357,17 @@ const AGENTS: [Panel; 6] = [
         "s",
         "Time until the certificate of an agent ends.",
         &[Query::new("bottomk(10, evenkeel_agent_certificate_end_seconds{SCOPE} - time())", "{{instance}}")],
+    )
+    .bad(Bad::Below(604_800.0)),
+    Panel::new(
+        "Certificates of servers and routers that end first",
+        Lines,
+        "s",
+        "Time until one ends that an agent renews for the server or router beside it.",
+        &[Query::new(
+            "bottomk(10, evenkeel_agent_beside_certificate_end_seconds{SCOPE} - time())",
+            "{{role}} {{id}} of {{instance}}",
+        )],
     )
     .bad(Bad::Below(604_800.0)),
     Panel::new(

@@ -224,7 +224,7 @@ for (const [name, report] of Object.entries(REPORTS)) {
 const made = madeFleet(files, headers, HOSTILE);
 const port = await made.start();
 const madeAt = `http://127.0.0.1:${port}/`;
-for (const name of ["", "cluster/feed", "cluster/" + encodeURIComponent(HOSTILE[0]), "server/" + encodeURIComponent(HOSTILE[3]), "routers", "history", "change/7", "host/" + encodeURIComponent(HOSTILE[1]), "key/" + encodeURIComponent(HOSTILE[4])])
+for (const name of ["", "cluster/feed", "cluster/" + encodeURIComponent(HOSTILE[0]), "server/" + encodeURIComponent(HOSTILE[3]), "routers", "history", "change/7", "lab", "host/" + encodeURIComponent(HOSTILE[1]), "key/" + encodeURIComponent(HOSTILE[4])])
   await check(`page ${decodeURIComponent(name).slice(0, 40)} of a made fleet of 5,000`, () => checkPage(`${madeAt}#/${name}`));
 
 /** From the last byte of a document to the picture, and the memory of a page that was drawn anew a few times. */

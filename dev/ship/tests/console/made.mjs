@@ -79,13 +79,18 @@ function document(path, query, texts) {
       if (CLUSTERS[cluster] * points > 120 * 128) return [400, { error: "expected 15360 points at most" }];
       return figures({ servers: servers(cluster, points) });
     }
+    case "/v1/lab": {
+      const points = [0, 1, 2].map((day) => ({ unix_s: now() - day * 86400, level: 100 + day, median: 100 + day }));
+      const series = ["requests per second", ...texts].map((title) => ({ title, cell: title, runs: 3, points, newest: title, against_first: "1.01", is_primary: true }));
+      return [200, { experiments: [{ experiment: texts[0] ?? "standard", machine: texts[1] ?? "m1", series }], suspicions: texts.map((text) => ({ title: text, change: text, cell: text, machine: text, good: text, worse_since: text })) }];
+    }
     case "/v1/history":
-      return [200, { generations: Array.from({ length: 200 }, (_, at) => ({ generation: 412 - at, parent: 411 - at, reason: texts[at] ?? "feed grows", steps: texts })), text: "" }];
+      return [200, { generations: Array.from({ length: 200 }, (_, at) => ({ generation: 412 - at, parent: 411 - at, who: texts[at] ?? "ann", at: "2026-12-01T14:02:00Z", reason: texts[at] ?? "feed grows", steps: texts })), text: "" }];
     case "/v1/shadows":
       return [200, { gate: null, within_s: 3600, text: "", shadows: ["web->new", ...texts].map((shadow) => ({ shadow, routers_telling: 3, routers_reading: 3, found: { compared: 184210, differed_share: 0.00031, normal_hits: 176840, shadow_hits: 176801, normal_us: { p50: 142, p99: 611 }, shadow_us: { p50: 139, p99: 604 } } })) }];
     case "/v1/changes":
       if (query.has("number")) return [200, { number: 7, what: texts[0] ?? "busy polling", state: "going", wave: "canaries", waits_for: texts[1] ?? "figures", counts: { changed: 8 }, hosts: 250, who: texts[3] ?? "ann", why: texts[4] ?? "latency", looks: [{ kind: "kind", looks: [] }], text: `change 7\n${texts.join("\n")}\nkind 1, canaries: better\n` }];
-      return [200, { changes: texts.map((text, number) => ({ number, what: text, state: "done", hosts: 3, who: text, why: text })), text: "" }];
+      return [200, { changes: texts.map((text, number) => ({ number, what: text, state: "done", unix_s: now(), at: "2026-12-01T14:02:00Z", end: { unix_s: now(), at: "2026-12-01T15:02:00Z" }, hosts: 3, who: text, why: text })), text: "" }];
     case "/v1/why":
       return [200, { generation: 412, servers: {}, text: `view main:\n  get     ${texts[0] ?? "feed-m1"} at ${texts[1] ?? "10.0.0.1:11211"}\n` }];
     case "/v1/tune/check":

@@ -27,6 +27,8 @@ struct World {
     prometheus: Prometheus,
     features: Vec<Feature>,
     running: Vec<Running>,
+    /// Pages of the controller and of the agent, if they have any.
+    fleet_pages: Vec<SocketAddr>,
 }
 
 /// The binary and the folder of its files.
@@ -83,7 +85,9 @@ impl World {
         if page.contains("\nevenkeel_host_disk_in_flight{") {
             features.push(Feature::Disk);
         }
+        let mut fleet_pages = Vec::new();
         if has_pages_of_a_fleet(place) {
+            fleet_pages.extend([controller_page, agent_page]);
             running.extend(fleet(place, plain, controller, [controller_page, agent_page]));
             features.push(Feature::Fleet);
         } else {
@@ -111,7 +115,7 @@ impl World {
         let load =
             format!("load --server {rich} --rate 400 --keys 2000 --gets 0.5 --tls --tls-ca ca/authority.pem");
         running.push(place.start("load-tls", &words(&format!("{load} {common}"))));
-        World { prometheus: Prometheus { address: prometheus }, features, running }
+        World { prometheus: Prometheus { address: prometheus }, features, running, fleet_pages }
     }
 
     /// Looks until each of the expressions has a figure; what has none when the time is over.
@@ -217,11 +221,16 @@ fn fleet(
         "control certificate --authority ca --role controller --id c --host 127.0.0.1 --out c.pem",
     ));
     place.run(&words_of("control certificate --authority ca --role agent --id h --out h.pem"));
+    // The server shows none; its agent renews it all the same.
+    place.run(&words_of(
+        "control certificate --authority ca --role server --id m --host 127.0.0.1 --out m.pem",
+    ));
     let settings = format!(
         "host = \"h\"\nzone = \"here\"\ncontrollers = [\"{controller}\"]\nfolder = \"{}\"\n\
-        [[server]]\nmember = \"m\"\naddress = \"{server}\"\npid_file = \"{}\"\n",
+        [[server]]\nmember = \"m\"\naddress = \"{server}\"\npid_file = \"{}\"\ncertificate = \"{}\"\n",
         place.path("agent"),
-        place.path("plain.pid")
+        place.path("plain.pid"),
+        place.path("m.pem")
     );
     fs::write(place.path("agent.toml"), settings).expect("write the agent's file");
     let serve = format!(
@@ -315,6 +324,21 @@ fn errors_of_the_others(world: &World) -> Vec<String> {
     expressions.filter_map(ask).collect()
 }
 
+/// Families of the pages of a fleet that no panel of a dashboard shows.
+fn families_without_a_panel(pages: &[SocketAddr]) -> Vec<String> {
+    let queries = queries();
+    let is_shown = |family: &str| {
+        let is_its = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        queries.iter().any(|(_, query)| query.text.split(is_its).any(|word| word == family))
+    };
+    let pages = pages.iter().map(|page| get(*page, "/metrics").expect("a page"));
+    let families = |page: String| -> Vec<String> {
+        let lines = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        lines.map(str::to_owned).collect()
+    };
+    pages.flat_map(families).filter(|family| !is_shown(family)).collect()
+}
+
 /// Rules that could not be evaluated.
 fn ill_rules(prometheus: Prometheus) -> Vec<String> {
     let data = prometheus.data("/api/v1/rules").expect("rules");
@@ -344,6 +368,8 @@ fn every_expression_gives_a_figure_under_load() {
     assert!(expected.len() > 150, "{} expressions are asked", expected.len());
     let problems = world.without_figures(expected);
     assert!(problems.is_empty(), "{} expressions give nothing:\n{}", problems.len(), problems.join("\n"));
-    let problems = [errors_of_the_others(&world), ill_rules(page)].concat();
+    let problems =
+        [errors_of_the_others(&world), ill_rules(page), families_without_a_panel(&world.fleet_pages)]
+            .concat();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

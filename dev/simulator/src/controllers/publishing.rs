@@ -54,8 +54,14 @@ impl ControllerGroup {
             self.register.audit.push(entry.clone());
         }
         let digest = digest(&content);
-        let generation =
-            Generation { number, parent: Some(parent), reason: format!("{author:?}"), lower: None, content };
+        let generation = Generation {
+            number,
+            parent: Some(parent),
+            reason: format!("{author:?}"),
+            lower: None,
+            origin: None,
+            content,
+        };
         let published = PublishedGeneration { generation, routes, digest, author };
         let compares = !self.has(PlantedBug::CompareLeftOut);
         let before = self.register.audit.len();
@@ -309,6 +315,7 @@ pub(super) fn first_generation(content: FleetContent) -> PublishedGeneration {
         parent: None,
         reason: "first".to_owned(),
         lower: None,
+        origin: None,
         content,
     };
     PublishedGeneration { generation, routes: RoutesKind::Good, digest, author: Author::Operator }

@@ -145,8 +145,14 @@ impl SmallControllers {
         let Some(content) = planned(&input) else { return false };
         let parent = target.map(|target| target.number);
         let number = GenerationNumber(parent.map_or(1, |parent| parent.0 + 1));
-        let generation =
-            Generation { number, parent, reason: "an operator".to_owned(), lower: None, content };
+        let generation = Generation {
+            number,
+            parent,
+            reason: "an operator".to_owned(),
+            lower: None,
+            origin: None,
+            content,
+        };
         let texts = fleet::texts(&generation.content).into_values().collect();
         let json = serde_json::to_vec(&generation).expect("names and texts");
         let (_, revision) = self.decisions.policy().expect("a register");
@@ -306,7 +312,7 @@ impl SmallControllers {
         for probe in probes {
             controller.on_message(ControllerMessage::Probe(probe), now, unix_s(now));
         }
-        controller.tick(now);
+        controller.tick(now, unix_s(now));
         self.die_if_due(number, now_ms);
         self.tell_others(number, now);
     }

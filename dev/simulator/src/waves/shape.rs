@@ -157,6 +157,7 @@ impl WaveShape {
             class: (!bugs.contains(&WaveBug::ClassUnseen)).then(|| format!("class{}", size.class(number))),
             group: "g1".to_owned(),
             role: HostRole::Server,
+            is_last: false,
             clusters: [format!("c{}", size.cluster(number))
                 .parse()
                 .unwrap_or_else(|error| unreachable!("{error}"))]

@@ -57,6 +57,7 @@ impl TrialFleet {
                 class: Some(format!("class{}", cluster % self.classes)),
                 group: "g1".to_owned(),
                 role: HostRole::Server,
+                is_last: false,
                 clusters: [format!("c{cluster}").parse().unwrap_or_else(|error| unreachable!("{error}"))]
                     .into(),
             }

@@ -1,21 +1,25 @@
 //! Renewal of certificates of servers and routers by the agent beside them.
 //!
-//! The agent asks with the certificate that is to be renewed, so it needs no right of its own, and the file says whose that is. The file
+//! The agent asks with the certificate that is to be renewed, so it needs no right of its own, and the file says whose that is. The first one,
+//! and one after one that has run out, it asks for as the agent of the host: the controller knows what is on it. The file
 //! may be in a folder of the program's own user: it is read and replaced without following a link, keeps owner and mode, and what is
 //! signed for anybody else is not put there.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use control::authority::{certificate_of, keep_certificate_of};
+use control::authority::{
+    OwnFileError, certificate_of, has_certificate_of, keep_certificate_of, keep_first_certificate_of,
+};
 use control::identity::{FleetIdentity, FleetRole};
 use control::{ControlPlace, PeerPlace, SayLine, refresh_certificates, shown_certificate};
+use fleet::HostId;
 use os::clock::{pause, unix_s};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::json;
@@ -39,6 +43,8 @@ pub(crate) struct BesideCertificate {
     pub(crate) path: PathBuf,
     /// Where it can be seen, if the program speaks TLS there.
     pub(crate) place: PeerPlace,
+    /// Where a router is reached, for its first certificate.
+    pub(crate) hosts: Vec<String>,
 }
 
 /// Whom to ask for the next ones.
@@ -46,6 +52,9 @@ pub(crate) struct BesideSigners {
     pub(crate) controllers: Vec<ControlPlace>,
     /// Authorities of controllers.
     pub(crate) authorities: PathBuf,
+    /// The agent's host, and its own connections.
+    pub(crate) host: HostId,
+    pub(crate) own: Arc<ClientTls>,
 }
 
 /// A certificate, and where the next one comes from.
@@ -59,6 +68,9 @@ struct BesideRenewal {
     /// The last second of the certificate's life; 0 while it is not known.
     end_s: Arc<AtomicU64>,
 }
+
+/// Puts a certificate and its key into a file: a new one, or that of the one before.
+type Keep = fn(&Path, &CertificateKey, &str, &FleetIdentity, u64) -> Result<(), OwnFileError>;
 
 /// Starts a thread for each certificate, since a program that does not answer holds up its own only; they end with the process. Returned are
 /// the ends of their lives.
@@ -99,19 +111,33 @@ impl BesideRenewal {
             }
             Err(error) => {
                 self.note_trouble(format!("{error:#}"));
-                self.schedule.after_failure()
+                match has_certificate_of(&self.certificate.path) {
+                    Ok(false) => self.schedule.after_failure_at_first(),
+                    Ok(true) | Err(_) => self.schedule.after_failure(),
+                }
             }
         }
     }
 
     /// The second at which the next renewal is due.
     fn try_pass(&self, now_s: u64) -> anyhow::Result<u64> {
-        let identity = &self.certificate.identity;
+        let BesideCertificate { identity, path, .. } = &self.certificate;
+        if !has_certificate_of(path)? {
+            self.certify(now_s, keep_first_certificate_of).context("there is none yet")?;
+            let (_, life, _) = self.present()?;
+            let shown = life.shown(now_s, identity);
+            let line = format!("the first certificate of {identity} is in {}: {shown}", path.display());
+            (self.say)(LogLevel::Info, &line);
+        }
         let (mut found, mut life, file) = self.present()?;
         let mut due_s = life.due_s(identity);
         if now_s >= due_s {
             let left = life.shown(now_s, identity);
-            self.renew(&file, now_s).with_context(|| left)?;
+            let renewed = match now_s > life.not_after_s {
+                true => self.certify(now_s, keep_certificate_of),
+                false => self.renew(&file, now_s),
+            };
+            renewed.with_context(|| left)?;
             (found, life, _) = self.present()?;
             due_s = life.due_s(identity);
             let shown = life.shown(now_s, identity);
@@ -137,6 +163,17 @@ impl BesideRenewal {
         Ok((found, life, file))
     }
 
+    /// Gets a certificate that no present one is shown for, with a key of its own, and puts it into the file.
+    fn certify(&self, now_s: u64, keep: Keep) -> anyhow::Result<()> {
+        let BesideCertificate { identity, path, hosts, .. } = &self.certificate;
+        let BesideSigners { controllers, host, own, .. } = &*self.signers;
+        let key = CertificateKey::new().context("make a key")?;
+        let request = key.request().context("make a request")?;
+        let body = json!({"host": host, "role": identity.role, "id": identity.id, "hosts": hosts, "request": request});
+        let certificate = ask(own, controllers, ("/v1/certify", &body))?;
+        Ok(keep(path, &key, &certificate, identity, now_s)?)
+    }
+
     /// Gets the next certificate, with a key of its own, and puts it into the file, which had this in it: by its path, another user
     /// could have us show what is in a different one.
     fn renew(&self, present: &[u8], now_s: u64) -> anyhow::Result<()> {
@@ -155,7 +192,7 @@ impl BesideRenewal {
             ClientTls::load(settings).map_err(|error| anyhow!(error.source).context(super::shown(path)))?;
         let key = CertificateKey::new().context("make a key")?;
         let request = key.request().context("make a request")?;
-        let certificate = ask(&tls, &self.signers.controllers, &json!({"request": request}))?;
+        let certificate = ask(&tls, &self.signers.controllers, ("/v1/renew", &json!({"request": request})))?;
         Ok(keep_certificate_of(path, &key, &certificate, identity, now_s)?)
     }
 

@@ -77,6 +77,12 @@ impl Schedule {
         Duration::from_secs(due_s.saturating_sub(now_s)).clamp(RETRY_MIN, LOOK_EVERY)
     }
 
+    /// The pause after a failure while there is nothing yet: what is missing may be there in a minute, as when a host joins.
+    pub(super) fn after_failure_at_first(&mut self) -> Duration {
+        self.failures = 0;
+        self.after_failure()
+    }
+
     /// The pause after a failure: twice as long each time, and different for each agent.
     pub(super) fn after_failure(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
@@ -146,6 +152,7 @@ mod tests {
         }
         let first = |seed| Schedule::new(Prng::new(seed)).after_failure();
         assert!((2..10).any(|seed| first(seed) != first(1)), "agents do not come together");
+        assert!(schedule.after_failure_at_first().as_secs() <= 120);
         schedule.after_success(0, 0);
         assert!(schedule.after_failure().as_secs() <= 120, "a success begins again");
     }

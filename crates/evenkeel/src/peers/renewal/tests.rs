@@ -125,7 +125,8 @@ fn read_request(stream: &mut impl Read) -> String {
         text.push_str(std::str::from_utf8(&part[..len]).expect("text"));
         let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         if let Ok(json) = serde_json::from_str::<Value>(body) {
-            assert!(text.starts_with("POST /v1/renew "), "{text}");
+            let is_asked = |path: &str| text.starts_with(&format!("POST {path} "));
+            assert!(is_asked("/v1/renew") || is_asked("/v1/certify"), "{text}");
             return json["request"].as_str().expect("a request").to_owned();
         }
     }

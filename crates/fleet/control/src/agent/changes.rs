@@ -273,6 +273,9 @@ impl ChangeWork {
                 self.take();
             }
             self.tell();
+            if let Some(upgrade) = &mut self.actors.upgrade {
+                upgrade.renew_agent();
+            }
             let state = self.shared.lock();
             if state.orders.is_none() {
                 // Whatever has come is looked at in the next round.
@@ -486,7 +489,10 @@ impl ChangeWork {
                 }
             }
             CourseStep::GoBack(attempt) => {
-                let gone = self.actors.of(act).and_then(|actor| actor.go_back(&order, attempt));
+                let gone = self.actors.of(act).and_then(|actor| {
+                    self.courses[place].fails(actor.why_back(&order));
+                    actor.go_back(&order, attempt)
+                });
                 let now = self.now();
                 self.courses[place].has_gone_back(gone, now);
             }

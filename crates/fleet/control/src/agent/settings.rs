@@ -9,6 +9,7 @@ use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
 use super::pages::MetricsPlace;
+use super::upgrade::AgentProgram;
 use crate::client::ControlPlace;
 use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
@@ -82,16 +83,45 @@ pub struct UpgradeSettings {
     pub members: Vec<UpgradedMember>,
     /// Those of the host that do not, with the reason.
     pub others: Vec<(String, String)>,
+    /// The servers among them.
+    pub by_hand: Vec<MemberId>,
+    /// The agent itself; none if it keeps its program.
+    pub agent: Option<Arc<AgentProgram>>,
 }
 
-/// A server or router that starts what the link points to.
+/// What gets another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpgradedKind {
+    /// It keeps items, which must be there afterwards.
+    Server,
+    /// Clients must reach it all the time.
+    Router,
+    /// It may be restarted: there are others, and agents wait for it.
+    Controller,
+}
+
+impl UpgradedKind {
+    /// All, in the order in which a host replaces them.
+    pub const ALL: [UpgradedKind; 3] = [UpgradedKind::Server, UpgradedKind::Router, UpgradedKind::Controller];
+
+    /// In words.
+    pub fn plural(self) -> &'static str {
+        match self {
+            UpgradedKind::Server => "servers",
+            UpgradedKind::Router => "routers",
+            UpgradedKind::Controller => "controllers",
+        }
+    }
+}
+
+/// A server, router or controller that starts what the link points to.
 #[derive(Clone)]
 pub struct UpgradedMember {
-    /// `server m1`, `router r1`
+    /// `server m1`, `router r1`, `controller c1`
     pub name: String,
-    /// Whether it keeps items, which must be there afterwards.
-    pub has_items: bool,
-    /// Where it answers.
+    /// What it is.
+    pub kind: UpgradedKind,
+    /// Where it answers; of a controller, its page of readiness.
     pub place: PeerPlace,
     /// Its process.
     pub process: ProcessLook,

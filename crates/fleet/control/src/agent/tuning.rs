@@ -154,6 +154,9 @@ impl Shared {
                     }
                 }
             };
+            // The agent takes no other program meanwhile.
+            let own = upgrade.as_ref().and_then(HostUpgrade::agent);
+            let _stays = own.as_ref().map(|own| own.stay());
             match job {
                 Job::Look(asks) => {
                     let found = runs.look();

@@ -13,12 +13,14 @@
 mod act;
 mod connects;
 mod link;
+mod own;
 mod processes;
 mod program;
 mod proof;
 mod reload;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::tuning::{AnswerDigest, HostFacts, HostPlan, PlanLine, PlanStep};
@@ -27,12 +29,13 @@ use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
-use super::settings::UpgradeSettings;
+use super::settings::{UpgradeSettings, UpgradedKind};
 use super::state::AgentStore;
 use crate::service::SayLine;
 use crate::service::turn::{PlanWish, answer_digest};
 use act::UpgradeNotes;
 use link::ProgramLink;
+pub use own::AgentProgram;
 use processes::{Runs, ticks_now};
 use program::{KnownDigests, Program, shown};
 use proof::{Proof, Wanted};
@@ -48,6 +51,8 @@ pub(super) struct ProgramPlan {
     /// It is another one if the same version would do something else.
     pub(super) own: AnswerDigest,
     programs: TwoPrograms,
+    /// The agent takes the program, too, when all others have it.
+    with_agent: bool,
 }
 
 /// Which program a host has, by its link and its processes.
@@ -87,6 +92,7 @@ struct FailedGo {
 /// Changes the program of a host.
 pub struct HostUpgrade {
     settings: UpgradeSettings,
+    store: AgentStore,
     notes: UpgradeNotes,
     digests: KnownDigests,
     say: SayLine,
@@ -95,7 +101,8 @@ pub struct HostUpgrade {
 impl HostUpgrade {
     /// With these settings, in the state of the agent.
     pub(super) fn new(settings: UpgradeSettings, store: AgentStore, say: SayLine) -> HostUpgrade {
-        HostUpgrade { settings, notes: UpgradeNotes::new(store), digests: KnownDigests::default(), say }
+        let (notes, digests) = (UpgradeNotes::new(store.clone()), KnownDigests::default());
+        HostUpgrade { settings, store, notes, digests, say }
     }
 
     /// The same with a folder of its own: for tests, which have no agent.
@@ -105,6 +112,11 @@ impl HostUpgrade {
     pub fn alone(settings: UpgradeSettings, folder: &Path, say: SayLine) -> Result<HostUpgrade, String> {
         let store = AgentStore::open(folder).map_err(|error| error.to_string())?;
         Ok(HostUpgrade::new(settings, store, say))
+    }
+
+    /// The agent's own program, if it changes with that of the host.
+    pub(super) fn agent(&self) -> Option<Arc<AgentProgram>> {
+        self.settings.agent.clone()
     }
 
     /// What a version would change. Nothing is changed; the new program is started once, to say its version.
@@ -133,15 +145,34 @@ impl HostUpgrade {
             }
         }
         let (says_old, says_new) = (old.version()?, new.version()?);
+        let line = |says_old: &str, says_new: &str| {
+            let [now, wanted] = [(says_old, &before), (says_new, &after)]
+                .map(|(says, id)| format!("{says} (SHA-256 {})", id.digest));
+            PlanLine { setting: String::new(), now, wanted }
+        };
         let mut lines = Vec::new();
-        for (what, has_items) in [("servers", true), ("routers", false)] {
-            if self.settings.members.iter().any(|member| member.has_items == has_items) {
-                let setting = format!("program of {what} ({})", std::env::consts::ARCH);
-                let [now, wanted] = [(&says_old, &before), (&says_new, &after)]
-                    .map(|(says, id)| format!("{says} (SHA-256 {})", id.digest));
-                lines.push(PlanLine { setting, now, wanted });
+        for kind in UpgradedKind::ALL {
+            if self.settings.members.iter().any(|member| member.kind == kind) {
+                let setting = format!("program of {} ({})", kind.plural(), std::env::consts::ARCH);
+                lines.push(PlanLine { setting, ..line(&says_old, &says_new) });
             }
         }
+        let mut advice = Vec::new();
+        let with_agent = match &self.settings.agent {
+            None => false,
+            Some(own) => match own.goes_along(link.path(), &before.digest) {
+                Ok(()) => {
+                    own.check(&after.path)?;
+                    let setting = format!("program of the agent ({})", std::env::consts::ARCH);
+                    lines.push(PlanLine { setting, ..line(&says_old, &says_new) });
+                    true
+                }
+                Err(why) => {
+                    advice.push(format!("the agent keeps its program: {why}; restart it with the new one"));
+                    false
+                }
+            },
+        };
         let is_other = before.digest != after.digest;
         let form: String = lines.iter().map(|line| format!("{line:?}\n")).collect();
         let step = PlanStep {
@@ -156,11 +187,12 @@ impl HostUpgrade {
             form: Some(answer_digest(form.as_bytes())),
             changes: if is_other { step.lines.len() } else { 0 },
             steps: if is_other { vec![step] } else { Vec::new() },
+            advice,
             ..HostPlan::default()
         };
         let own = answer_digest(format!("{form}{names}{paths}").as_bytes());
         let programs = TwoPrograms { before, after, since: ticks_now() };
-        Ok(ProgramPlan { plan, facts: program::host_facts(), own, programs })
+        Ok(ProgramPlan { plan, facts: program::host_facts(), own, programs, with_agent })
     }
 
     /// Where the program of a version lies.

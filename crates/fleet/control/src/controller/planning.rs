@@ -142,7 +142,7 @@ impl<'c> Planner<'c> {
         keys.extend(known);
         // As for the rollout, which is from the newest content that all routers have had.
         let after = view.target();
-        let next = successor(after, agents, String::new(), plan.content);
+        let next = successor(after, agents, (None, String::new()), plan.content);
         let (_, lane) = self.rollout.lane_of(view, self.failures, &next, after);
         // A plan is what it does, and after which generation.
         let named = json!({"after": after, "content": next.content, "policy": policy, "members": members});

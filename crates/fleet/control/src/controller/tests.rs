@@ -138,7 +138,7 @@ impl Stage {
                     self.turn(at);
                 }
             }
-            self.controller.tick(now);
+            self.controller.tick(now, self.unix_s);
         }
     }
 
@@ -147,7 +147,7 @@ impl Stage {
         self.agents[at].report.turn += 1;
         let report = self.agents[at].report.clone();
         self.message(ControllerMessage::Turn(report.clone()));
-        self.controller.tick(Now::at_ms(self.now_ms));
+        self.controller.tick(Now::at_ms(self.now_ms), self.unix_s);
         let orders = self.runtime.block_on(self.seats.answer(&report, Duration::ZERO)).expect("a seat");
         self.agents[at].obey(orders);
     }
@@ -525,7 +525,7 @@ fn a_member_is_kept_empty_while_a_router_that_is_away_may_write_to_it() {
     stage.agents[away].is_gone = false;
     stage.turn(away);
     stage.turn_of_report(away);
-    stage.controller.tick(Now::at_ms(stage.now_ms));
+    stage.controller.tick(Now::at_ms(stage.now_ms), stage.unix_s);
     assert_eq!(stage.loaded(), vec![2; 4]);
     assert_eq!(stage.controller.facts().state(&m1), MemberState::Stale);
     let before = stage.agents[0].emptied;
@@ -587,6 +587,7 @@ fn of_two_controllers_that_publish_one_is_overtaken_and_learns_it() {
         parent: Some(GenerationNumber(1)),
         reason: "the other was first".to_owned(),
         lower: None,
+        origin: None,
         content: other.register.view().content(),
     };
     assert!(matches!(other.publish(&generation, None), Ok(crate::decisions::Publication::Done(_))));

@@ -371,6 +371,7 @@ mod tests {
             class: Some("r5.2xlarge".to_owned()),
             group: "0123456789ab".to_owned(),
             role: HostRole::Server,
+            is_last: false,
             clusters: [format!("c{:02}", at % 70).parse().expect("a name")].into(),
         };
         let draft = ChangeDraft {

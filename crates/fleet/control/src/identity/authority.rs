@@ -7,7 +7,10 @@ mod lifetime;
 mod own_file;
 
 pub use lifetime::{AUTHORITY_LIFETIME_S, lifetime_s, renewal_due_s};
-pub use own_file::{OwnFileError, certificate_of, keep_certificate, keep_certificate_of};
+pub use own_file::{
+    OwnFileError, certificate_of, has_certificate_of, keep_certificate, keep_certificate_of,
+    keep_first_certificate_of,
+};
 
 use crate::identity::private_file::{PRIVATE, PUBLIC, create_directory, others_mode};
 use crate::identity::{CLOCK_SKEW_S, FleetIdentity, FleetName, FleetRole, IdentityName};

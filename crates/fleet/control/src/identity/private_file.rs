@@ -51,6 +51,30 @@ pub(crate) fn replace_of_another(path: &Path, content: &str) -> io::Result<()> {
     entry.sync_directory()
 }
 
+/// Creates such a file, in one step, if nothing has its name: for its owner alone. That is the owner of the folder, if this process may give it
+/// away, since the program's own user can read no other one; otherwise this process's user.
+pub(crate) fn create_of_another(path: &Path, content: &str) -> io::Result<()> {
+    let entry = DirectoryEntry::of(path)?;
+    let folder = entry.directory_status()?;
+    entry.create(PRIVATE, |file| {
+        file.write_all(content.as_bytes())?;
+        if rustix::process::geteuid().is_root() {
+            fchown(&*file, Some(folder.st_uid), Some(folder.st_gid))?;
+        }
+        file.sync_all()
+    })?;
+    entry.sync_directory()
+}
+
+/// Whether anything has the name of such a file, be it a link that leads nowhere.
+pub(crate) fn is_there(path: &Path) -> io::Result<bool> {
+    match DirectoryEntry::of(path)?.status() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads such a file, up to so many bytes.
 pub(crate) fn read_of_another(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -194,6 +218,37 @@ mod tests {
             (b"two".into(), vec!["m1.pem".into()])
         );
         assert!(read_of_another(&path, 2).expect_err("too long").to_string().contains("at most 2 bytes"));
+    }
+
+    #[test]
+    fn another_programs_file_is_created_for_the_owner_of_its_folder_and_takes_no_name_away() {
+        let scratch = Scratch::new();
+        fs::create_dir(scratch.path("m1")).expect("a folder");
+        let path = scratch.path("m1/m1.pem");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(scratch.path("m1"), Some(4242), Some(4243)).expect("an owner");
+        }
+        let folder = fs::metadata(scratch.path("m1")).expect("a folder");
+        assert!(!is_there(&path).expect("it can be seen"));
+        create_of_another(&path, "one").expect("a file");
+        let found = fs::metadata(&path).expect("a file");
+        let expected = (folder.uid(), folder.gid(), PRIVATE, 1);
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777, found.nlink()), expected);
+        let again = create_of_another(&path, "two").expect_err("it is there");
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "one");
+        // A link that somebody has put there leads nowhere yet: what it would lead to is not made.
+        let link = scratch.path("m1/m2.pem");
+        std::os::unix::fs::symlink(scratch.path("elsewhere"), &link).expect("a link");
+        assert!(is_there(&link).expect("it can be seen"));
+        assert!(create_of_another(&link, "two").is_err() && !scratch.path("elsewhere").exists());
+        let mut names: Vec<String> = fs::read_dir(scratch.path("m1"))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+            .collect();
+        names.sort();
+        assert_eq!(names, ["m1.pem", "m2.pem"], "nothing unfinished is left");
+        assert!(is_there(&scratch.path("none/m1.pem")).is_err(), "there is no such folder");
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Requester {
         };
         let about = match question {
             ControlQuestion::Turn(report) => Some(agent_of(fleet, report.host.as_str())),
+            ControlQuestion::Certify(question) => Some(agent_of(fleet, question.host.as_str())),
             ControlQuestion::Liveness(report) => Some(controller_of(fleet, report.controller.as_str())),
             ControlQuestion::Renew { .. } => self.identity().cloned(),
             _ => None,
@@ -117,6 +118,7 @@ pub(crate) fn verbs_of(path: &str) -> &'static [ControlVerb] {
         "/v1/console-token" => &[V::ConsoleToken],
         JOIN => &[V::Join],
         "/v1/renew" => &[V::Renew],
+        "/v1/certify" => &[V::Certify],
         "/v1/tune/check" | "/v1/tune/plan" => &[V::TuneRead],
         "/v1/tune/apply" => &[V::TuneRead, V::ChangeApply],
         "/v1/changes" => &[V::ChangeRead, V::ChangeHalt, V::ChangeResume, V::ChangeUndo],
@@ -147,6 +149,7 @@ pub(crate) fn verb_of(question: &ControlQuestion) -> ControlVerb {
         ControlQuestion::ConsoleToken => ControlVerb::ConsoleToken,
         ControlQuestion::Join(_) => ControlVerb::Join,
         ControlQuestion::Renew { .. } => ControlVerb::Renew,
+        ControlQuestion::Certify(_) => ControlVerb::Certify,
         ControlQuestion::TuneCheck { .. } | ControlQuestion::TuneAsked(_) | ControlQuestion::TunePlan(_) => {
             ControlVerb::TuneRead
         }

@@ -42,6 +42,8 @@ pub enum ControlVerb {
     Join,
     /// Get the next certificate for the same identity.
     Renew,
+    /// Get a first certificate of a server or router of the own host.
+    Certify,
     /// Make a join token.
     TokenIssue,
     /// Make a token with which one browser reads the console.
@@ -121,7 +123,7 @@ pub enum Denied {
 
 impl ControlVerb {
     /// All verbs, in the order of the documentation.
-    pub const ALL: [ControlVerb; 30] = [
+    pub const ALL: [ControlVerb; 31] = [
         ControlVerb::Status,
         ControlVerb::Plan,
         ControlVerb::Apply,
@@ -139,6 +141,7 @@ impl ControlVerb {
         ControlVerb::PolicyWrite,
         ControlVerb::Join,
         ControlVerb::Renew,
+        ControlVerb::Certify,
         ControlVerb::TokenIssue,
         ControlVerb::ConsoleToken,
         ControlVerb::AuditRead,
@@ -174,6 +177,7 @@ impl ControlVerb {
             ControlVerb::PolicyWrite => "policy-write",
             ControlVerb::Join => "join",
             ControlVerb::Renew => "renew",
+            ControlVerb::Certify => "certify",
             ControlVerb::TokenIssue => "token-issue",
             ControlVerb::ConsoleToken => "console-token",
             ControlVerb::AuditRead => "audit-read",
@@ -196,8 +200,8 @@ impl ControlVerb {
         let roles: &[FleetRole] = match self {
             // The join token is what a newcomer shows instead of a certificate. One that has a certificate renews it.
             ControlVerb::Join => return if role.is_none() { Permission::Always } else { Permission::Never },
-            ControlVerb::Turn if role == Some(Agent) => return Permission::Own,
-            ControlVerb::Turn => &[],
+            ControlVerb::Turn | ControlVerb::Certify if role == Some(Agent) => return Permission::Own,
+            ControlVerb::Turn | ControlVerb::Certify => &[],
             ControlVerb::Renew => return if role.is_some() { Permission::Own } else { Permission::Never },
             ControlVerb::Liveness => &[Controller],
             ControlVerb::Status | ControlVerb::Metrics => &[Controller, Operator, Reader],
@@ -292,6 +296,7 @@ mod tests {
         policy-write  -     -           -      -       -       yes       -
         join          yes   -           -      -       -       -         -
         renew         -     own         own    own     own     own       own
+        certify       -     -           own    -       -       -         -
         token-issue   -     -           -      -       -       yes       -
         console-token -     -           -      -       -       yes       yes
         audit-read    -     -           -      -       -       yes       yes

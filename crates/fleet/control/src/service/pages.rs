@@ -184,7 +184,7 @@ fn write_changes(text: &mut Exposition, figures: &ControllerFigures) {
     let mut changes = text.family(
         "evenkeel_control_host_changes",
         FamilyKind::Gauge,
-        "Changes of hosts that are on their way, by state.",
+        "Changes of hosts that are on their way, by state; waiting: for an objective or a gate of which it is not known that it is fulfilled.",
     );
     figures.changes.iter().for_each(|(state, count)| changes.sample(&[("state", state)], count));
     let mut hosts = text.family(
@@ -199,6 +199,12 @@ fn write_changes(text: &mut Exposition, figures: &ControllerFigures) {
         "Hosts for which the policy has a standard of tuning, by how they are.",
     );
     figures.standard_hosts.iter().for_each(|(state, count)| standards.sample(&[("state", state)], count));
+    text.single(
+        "evenkeel_control_standard_waiting_hosts",
+        FamilyKind::Gauge,
+        "Hosts whose standard of tuning waits for a person.",
+        figures.standards_waiting,
+    );
 }
 
 fn write_tuning(text: &mut Exposition, figures: &TuneFigures) {

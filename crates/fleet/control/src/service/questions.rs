@@ -61,6 +61,8 @@ const REQUESTS_MAX: usize = 256;
 pub(crate) const MEMBERS_MAX: usize = 500;
 /// Bytes of a request for a certificate: one on P-256 has 400.
 const CSR_LEN_MAX: usize = 8 * 1024;
+/// Hosts of one certificate of a router: its address and that for clients, by name and by number.
+const HOSTS_MAX: usize = 8;
 /// Warm-up in a drain unless the question says another, in seconds: the keys that are asked for in ten minutes are nearly all of the traffic.
 const WARM_UP_S: u32 = 600;
 /// Longest warm-up in a drain, in seconds. Two members own the keys meanwhile.
@@ -153,6 +155,8 @@ pub enum ControlQuestion {
         /// The certificate that was shown (DER), of a peer that has shown one.
         present: Option<Vec<u8>>,
     },
+    /// A first certificate of a server or router, for the agent of its host.
+    Certify(CertifyQuestion),
     /// An agent's turn.
     Turn(Box<TurnReport>),
     /// What another controller has heard.
@@ -224,6 +228,23 @@ pub struct JoinQuestion {
     pub token: String,
     /// Who it says it is.
     pub claim: JoinClaim,
+    /// The request for a certificate (CSR in PEM).
+    pub request: String,
+}
+
+/// A server or router that has no certificate yet, as the agent of its host says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertifyQuestion {
+    /// The agent's host.
+    pub host: HostId,
+    /// A server or a router.
+    pub role: FleetRole,
+    /// Its name.
+    pub id: IdentityName,
+    /// Where a router is reached. Where a server is, the inventory says.
+    #[serde(default)]
+    pub hosts: Vec<String>,
     /// The request for a certificate (CSR in PEM).
     pub request: String,
 }
@@ -431,6 +452,10 @@ struct MembersBody {
 #[serde(deny_unknown_fields)]
 struct NoBody {}
 
+fn console_token(NoBody {}: NoBody) -> ControlQuestion {
+    ControlQuestion::ConsoleToken
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JoinBody {
@@ -525,10 +550,7 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/members") => members(body(request)?)?,
         (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
-        (Post, "/v1/console-token") => {
-            let NoBody {} = body(request)?;
-            ControlQuestion::ConsoleToken
-        }
+        (Post, "/v1/console-token") => console_token(body(request)?),
         (Post, JOIN) => {
             let JoinBody { token, role, zone, id, request } = body(request)?;
             let claim = JoinClaim { role, zone, id };
@@ -541,6 +563,15 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
                 ApiPeer::Local | ApiPeer::Unknown => None,
             };
             ControlQuestion::Renew { request: csr(body.request)?, present }
+        }
+        (Post, "/v1/certify") => {
+            let question: CertifyQuestion = body(request)?;
+            if question.hosts.len() > HOSTS_MAX {
+                let found = question.hosts.len();
+                return Err(bad(format!("expected {HOSTS_MAX} hosts of a router at most, found {found}")));
+            }
+            let request = csr(question.request)?;
+            ControlQuestion::Certify(CertifyQuestion { request, ..question })
         }
         _ => {
             let method = match request.method {

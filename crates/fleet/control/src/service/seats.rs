@@ -189,6 +189,7 @@ mod tests {
             seen,
             wait_ms: None,
             stays,
+            agent: None,
             tune: None,
             changes: None,
             standard: None,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use fleet::figures::{MemberTally, RouterTally};
+use fleet::tuning::AnswerDigest;
 use fleet::{GenerationNumber, HostId, MemberId, RouterId, TextDigest, ViewName, ZoneName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -56,6 +57,9 @@ pub struct TurnReport {
     /// agent, which goes nowhere else, does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stays: Option<bool>,
+    /// Its own program. An older agent does not say.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentReport>,
     /// What it says of the host's tuning. An older agent says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<TuneReport>,
@@ -74,6 +78,26 @@ pub struct TurnReport {
     /// Routers of this host.
     #[serde(default)]
     pub routers: Vec<RouterReport>,
+}
+
+/// The program that an agent runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// `0.1.0`
+    pub version: String,
+    /// Its SHA-256; none of an agent that is not upgraded with its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<AnswerDigest>,
+    /// Controllers of the host that get another version with it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub controllers: usize,
+    /// Servers of the host that have nothing to take over with, such as a memcached: people bring another version to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_hand: Vec<MemberId>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A server, as the agent beside it sees it.

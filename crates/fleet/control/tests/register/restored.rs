@@ -85,7 +85,7 @@ fn a_controller_before_a_restored_etcd_publishes_above_what_routers_have() {
     for second in 1..=70 {
         let now = Now::at_ms(begin_ms + second * 1000);
         controller.on_message(ControllerMessage::Turn(turn(second, 4)), now, UNIX_S);
-        controller.tick(now);
+        controller.tick(now, UNIX_S);
     }
     let lines: Vec<String> = controller.take_log_lines().collect();
     assert!(lines.len() == 1 && lines[0].contains("what 2 has goes out once more, as 5"), "{lines:?}");

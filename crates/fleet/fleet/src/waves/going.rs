@@ -176,8 +176,9 @@ impl FleetChange {
         if (0..self.plan.hosts.len()).any(|place| self.hosts.is_unknown(place)) {
             return false;
         }
-        let kinds = self.plan.kinds().into_iter().filter(|(kind, _)| !self.plan.accepted.contains(kind));
-        let may_take_part = |place| self.hosts.may_begin(place, None);
+        let kinds = self.plan.judged_kinds();
+        let may_take_part =
+            |place: usize| self.hosts.may_begin(place, None) && !self.plan.hosts[place].is_last;
         let trials = kinds.map(|(kind, hosts)| {
             let pairs = pairs::draw(&self.plan, &hosts, may_take_part, self.plan.settings.pairs_max);
             KindTrial::new(kind, pairs, &self.plan)
@@ -236,7 +237,9 @@ impl FleetChange {
         if self.plan.restarts {
             let under_way =
                 self.progress.told.iter().filter(|(place, told)| !self.is_settled(**place, **told));
-            on = self.one_of_each_cluster(on.into_iter(), under_way.map(|(place, _)| *place));
+            let under_way: Vec<usize> = under_way.map(|(place, _)| *place).collect();
+            self.leave_last(&mut on, !under_way.is_empty());
+            on = self.one_of_each_cluster(on.into_iter(), under_way.iter().copied());
         }
         if on.is_empty() && off.is_empty() {
             return false;
@@ -244,6 +247,21 @@ impl FleetChange {
         self.progress.turn_off(off);
         self.progress.turn_on(on);
         true
+    }
+
+    /// The rest of all zones have their turn.
+    fn is_end(&self) -> bool {
+        self.is_rest() && self.is_last_zone()
+    }
+
+    /// Hosts that come last get their turn one after the other, when no other one is to be told and none is under way.
+    fn leave_last(&self, on: &mut Vec<usize>, is_busy: bool) {
+        let is_last = |place: &usize| self.plan.hosts[*place].is_last;
+        if on.iter().any(|place| !is_last(place)) || is_busy {
+            on.retain(|place| !is_last(place));
+        } else {
+            on.truncate(1);
+        }
     }
 
     /// Pairs of a trial that can give a figure, as many as it uses.
@@ -280,7 +298,10 @@ impl FleetChange {
         let controls: BTreeSet<usize> = controls.filter(|_| percent.is_some()).collect();
         let mut next = Vec::new();
         for zone in &zones[..=last] {
-            let of_zone = (0..self.plan.hosts.len()).filter(|place| self.plan.hosts[*place].zone == **zone);
+            let of_zone = (0..self.plan.hosts.len()).filter(|place| {
+                let host = &self.plan.hosts[*place];
+                host.zone == **zone && (!host.is_last || self.is_end())
+            });
             let of_zone: Vec<usize> = of_zone.collect();
             let told = of_zone.iter().filter(|place| self.progress.is_on(**place)).count();
             let share = percent

@@ -35,6 +35,8 @@ pub enum HostRole {
     Router,
     /// Both.
     Both,
+    /// None: it runs a controller.
+    Controller,
 }
 
 /// A host as it was when the change was planned.
@@ -53,6 +55,9 @@ pub struct PlannedHost {
     pub role: HostRole,
     /// Clusters of its members.
     pub clusters: BTreeSet<ClusterName>,
+    /// A controller on it is replaced, too: it comes last, and no other such host with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_last: bool,
 }
 
 impl PlannedHost {
@@ -193,11 +198,9 @@ impl ChangePlan {
                 return Err(ChangeError::Overlap { host, other: other.number, more });
             }
         }
-        for (kind, hosts) in plan.kinds() {
-            if plan.accepted.contains(&kind) {
-                continue;
-            }
-            let pairs = pairs::draw(&plan, &hosts, |_| true, plan.settings.pairs).len();
+        for (kind, hosts) in plan.judged_kinds() {
+            let pairs =
+                pairs::draw(&plan, &hosts, |place| !plan.hosts[place].is_last, plan.settings.pairs).len();
             let least = plan.settings.pairs;
             match pairs {
                 0 => return Err(ChangeError::NoPair { kind, hosts: hosts.len() }),
@@ -222,6 +225,14 @@ impl ChangePlan {
             kinds.entry(host.kind()).or_default().push(place);
         }
         kinds
+    }
+
+    /// Those of them that are judged: neither accepted by a person, nor of hosts alone that come last.
+    pub(super) fn judged_kinds(&self) -> impl Iterator<Item = (HostsAlike, Vec<usize>)> {
+        let is_judged = |(kind, hosts): &(HostsAlike, Vec<usize>)| {
+            !self.accepted.contains(kind) && hosts.iter().any(|place| !self.hosts[*place].is_last)
+        };
+        self.kinds().into_iter().filter(is_judged)
     }
 
     /// Whether a host is part of it.

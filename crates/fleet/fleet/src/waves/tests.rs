@@ -21,6 +21,7 @@ fn host(number: usize) -> PlannedHost {
         class: None,
         group: "g1".to_owned(),
         role: HostRole::Server,
+        is_last: false,
         clusters: [format!("c{}", number / 20).parse().expect("a name")].into(),
     }
 }
@@ -386,6 +387,43 @@ fn one_host_of_a_cluster_restarts_at_a_time() {
             play.now = play.change.next_call().unwrap_or(play.now);
         }
     }
+}
+
+#[test]
+fn hosts_with_controllers_come_last_and_one_after_the_other() {
+    let mut draft = ChangeDraft { restarts: true, ..draft(40) };
+    let controllers = ["h003", "h017", "h038"];
+    let is_last = |host: &&mut PlannedHost| controllers.contains(&host.host.as_str());
+    draft.hosts.iter_mut().filter(is_last).for_each(|host| host.is_last = true);
+    // A kind of them alone has nothing to be compared with, and needs nobody who accepts that.
+    draft.hosts[38].group = "g2".to_owned();
+    let mut play = Play::begin(draft);
+    let is_controller = |host: &&String| controllers.contains(&host.as_str());
+    let mut most = 0;
+    for _ in 0..2_000 {
+        let (told, changed) = (play.told(), play.change.changed().map(ToString::to_string));
+        let changed: BTreeSet<String> = changed.collect();
+        let last: Vec<&String> = told.iter().filter(is_controller).collect();
+        most = most.max(last.len());
+        if !last.is_empty() {
+            assert_eq!(told.iter().filter(|host| !is_controller(host)).count(), 37, "others wait for nobody");
+            assert!(told.iter().all(|host| is_controller(&host) || changed.contains(host)), "{told:?}");
+            let under_way = last.iter().filter(|host| !changed.contains(**host)).count();
+            assert!(under_way <= 1, "{last:?}");
+        }
+        if play.change.state() == ChangeState::Done {
+            break;
+        }
+        play.change.on(ChangeEvent::Tick, play.now);
+        if let Some(version) = play.change.to_write().map(|progress| progress.version) {
+            // The hosts have not done it yet.
+            play.change.written(version);
+        } else {
+            play.hear();
+            play.now = play.change.next_call().unwrap_or(play.now);
+        }
+    }
+    assert_eq!((play.change.state(), most), (ChangeState::Done, controllers.len()));
 }
 
 #[test]

@@ -42,10 +42,13 @@ impl Bench {
                 path: folder.join("m1.pem"),
                 // Nothing is to be seen there.
                 place: PeerPlace { address: "unix:/nobody".to_owned(), tls: None },
+                hosts: Vec::new(),
             },
             signers: Arc::new(BesideSigners {
                 controllers: vec![ControlPlace::Unix(folder.join("c.sock"))],
                 authorities: folder.join("ca/authority.pem"),
+                host: "h1".parse().expect("a name"),
+                own: Arc::new(ClientTls::load(ClientSettings::default()).expect("settings").0),
             }),
             say: Arc::new(move |_, line: &str| heard.lock().expect("a lock").push(line.to_owned())),
             schedule: Schedule::new(Prng::new(1)),
@@ -125,6 +128,61 @@ fn a_servers_certificate_is_replaced_when_it_is_due_and_keeps_its_mode() {
 }
 
 #[test]
+fn a_server_without_a_certificate_gets_its_first_one() {
+    let mut bench = Bench::new("first", 0);
+    let path = bench.renewal.certificate.path.clone();
+    fs::remove_file(&path).expect("removed");
+    assert_eq!(bench.pass_with(OWNER).as_secs(), 3600, "{:?}", bench.said());
+    let words =
+        format!("the first certificate of {OWNER} is in {}: it is valid for another 30", path.display());
+    assert!(bench.said()[0].starts_with(&words), "{:?}", bench.said());
+    let mode = fs::metadata(&path).expect("a file").permissions().mode() & 0o7777;
+    assert_eq!((mode, bench.renewal.end_s.load(Ordering::Relaxed)), (0o600, NOW_S + 30 * DAY_S));
+    let first = bench.file();
+    assert!(first.contains("PRIVATE KEY"));
+    assert_eq!(
+        (bench.renewal.pass(NOW_S).as_secs(), bench.file()),
+        (3600, first),
+        "no other one is asked for"
+    );
+}
+
+#[test]
+fn a_first_certificate_of_somebody_else_is_put_nowhere_and_what_is_there_stays() {
+    let mut bench = Bench::new("first-else", 0);
+    let path = bench.renewal.certificate.path.clone();
+    fs::remove_file(&path).expect("removed");
+    assert!(bench.pass_with("evenkeel://prod/server/m2").as_secs() <= 120);
+    assert!(bench.said()[0].contains("it is for evenkeel://prod/server/m2"), "{:?}", bench.said());
+    assert!(!path.exists());
+    // A person was faster than the answer.
+    let (authority, renewal) = (&bench.authority, &mut bench.renewal);
+    answer_once(
+        &bench.folder.join("c.sock"),
+        || renewal.pass(NOW_S),
+        |request| {
+            put(authority, &path, OWNER, NOW_S);
+            let identity: FleetIdentity = OWNER.parse().expect("an identity");
+            let signed = authority.sign(request, &identity, &["10.0.0.1".to_owned()], NOW_S);
+            (200, json!({"certificate": signed.expect("a certificate").pem}))
+        },
+    );
+    let last = bench.said().last().cloned().unwrap_or_default();
+    assert!(last.contains("File exists"), "{last}");
+    assert_eq!(bench.renewal.pass(NOW_S).as_secs(), 3600, "theirs counts");
+}
+
+#[test]
+fn one_that_has_run_out_is_asked_for_anew_and_keeps_its_mode() {
+    let mut bench = Bench::new("ended-anew", 31);
+    let path = bench.renewal.certificate.path.clone();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
+    assert_eq!(bench.pass_with(OWNER).as_secs(), 3600, "{:?}", bench.said());
+    let mode = fs::metadata(&path).expect("a file").permissions().mode() & 0o7777;
+    assert_eq!((mode, bench.renewal.end_s.load(Ordering::Relaxed)), (0o640, NOW_S + 30 * DAY_S));
+}
+
+#[test]
 fn what_is_signed_for_somebody_else_is_not_put_there() {
     // Whoever may write to the folder could have put another one's certificate there after the look at it.
     for other in ["evenkeel://prod/agent/h1", "evenkeel://prod/server/m2", "evenkeel://prod/router/m1"] {
@@ -152,7 +210,7 @@ fn anybody_elses_certificate_is_not_renewed() {
     std::os::unix::fs::symlink(&own, &path).expect("a link");
     bench.check_left_alone("symbolic link");
     fs::remove_file(&path).expect("removed");
-    bench.check_left_alone("No such file");
+    bench.check_left_alone("there is none yet: ask the controller at unix:");
     fs::write(&path, "nothing").expect("a file");
     bench.check_left_alone("expected a certificate in PEM, found none");
     assert_eq!(bench.said().len(), 4, "each is said once");

@@ -38,6 +38,11 @@ pub(crate) trait HostActor: Send {
     /// Why not.
     fn keep(&mut self, change: &ChangeOrder, attempt: u32) -> Result<(), String>;
 
+    /// Why the host goes back by itself from what it keeps, where that is not known from what was done.
+    fn why_back(&mut self, _change: &ChangeOrder) -> Option<String> {
+        None
+    }
+
     /// The host is as it was before this attempt, and nothing else on it is touched.
     ///
     /// # Errors

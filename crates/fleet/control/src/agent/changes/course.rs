@@ -236,6 +236,11 @@ impl ChangeCourse {
         self.look_again();
     }
 
+    /// It is about to be taken back, for this reason if the host has one of its own.
+    pub(super) fn fails(&mut self, why: Option<String>) {
+        self.failure = why.or(self.failure.take());
+    }
+
     /// It was taken back, or not; a look says which.
     pub(super) fn has_gone_back(&mut self, gone: Result<(), String>, now: Now) {
         if self.failure.is_none() && self.record.order.order.attempt.is_some() {

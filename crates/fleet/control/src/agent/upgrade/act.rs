@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 
 use super::link::ProgramLink;
+use super::own::{self, OwnState};
 use super::{HostProgram, HostUpgrade, TwoPrograms};
 use crate::agent::changes::actor::{ActPhase, ActState, BegunAct, HostActor};
 use crate::agent::state::AgentStore;
@@ -32,6 +33,9 @@ struct UpgradeNote {
     key: NoteKey,
     attempt: u32,
     programs: TwoPrograms,
+    /// The agent takes the program, too, once the others keep it.
+    #[serde(default)]
+    with_agent: bool,
     /// The host does not go back by itself any more.
     is_kept: bool,
     /// Milliseconds since the start of the host at which it goes back by itself.
@@ -66,6 +70,11 @@ impl UpgradeNotes {
         Ok(self.all()?.into_iter().find(|note| note.key == *key))
     }
 
+    /// There is a note of a change.
+    pub(super) fn has(&self, key: &NoteKey) -> Result<bool, String> {
+        Ok(self.of(key)?.is_some())
+    }
+
     /// Keeps a note; that of an earlier attempt is forgotten. Returns those for which there was no room: the oldest that the host has not kept,
     /// or the oldest of all.
     fn put(&self, note: UpgradeNote) -> Result<Vec<UpgradeNote>, String> {
@@ -90,7 +99,7 @@ impl UpgradeNotes {
         self.keep(&notes)
     }
 
-    fn forget(&self, key: &NoteKey) -> Result<(), String> {
+    pub(super) fn forget(&self, key: &NoteKey) -> Result<(), String> {
         let mut notes = self.all()?;
         let before = notes.len();
         notes.retain(|note| note.key != *key);
@@ -136,7 +145,10 @@ impl HostUpgrade {
         }
         let until_ms = || since_boot_ms().saturating_add(confirm.as_millis() as u64);
         let (key, programs) = (NoteKey { change, own: own.clone() }, planned.programs);
-        let note = UpgradeNote { key, attempt, programs, is_kept: false, until_ms: until_ms(), boot: boot() };
+        // What became of an earlier attempt.
+        own::forget(&self.store, &key)?;
+        let (with_agent, is_kept, boot) = (planned.with_agent, false, boot());
+        let note = UpgradeNote { key, attempt, programs, with_agent, is_kept, until_ms: until_ms(), boot };
         for UpgradeNote { key: NoteKey { change, .. }, programs, .. } in self.notes.put(note.clone())? {
             let path = programs.before.path.display();
             let why = format!(
@@ -157,9 +169,34 @@ impl HostUpgrade {
         Ok(BegunAct::Done)
     }
 
+    /// What the agent's own program has of an upgrade.
+    fn own_state(&self, note: &UpgradeNote) -> Result<OwnState, String> {
+        match &self.settings.agent {
+            Some(own) if note.with_agent => own.state(&self.store, &note.key, &note.programs),
+            _ => Ok(OwnState::Apart),
+        }
+    }
+
+    /// Has the agent take the program that all others of the host have by a change, if it is time. It does not return then.
+    pub(crate) fn renew_agent(&mut self) {
+        let due = self.notes.all().and_then(|notes| {
+            let Some(note) = notes.into_iter().rfind(|note| note.is_kept && note.with_agent) else {
+                return Ok(None);
+            };
+            let is_due = self.own_state(&note)? == OwnState::Before
+                && self.program(&note.programs)? == HostProgram::After;
+            Ok(is_due.then_some(note))
+        });
+        match (due, &self.settings.agent) {
+            (Ok(Some(note)), Some(own)) => own.take(&self.store, &note.key, &note.programs, &self.say),
+            (Err(why), Some(_)) => (self.say)(LogLevel::Warning, &format!("the agent's own program: {why}")),
+            _ => {}
+        }
+    }
+
     /// Forgets the note of what is not there. One that stays takes a place and does no harm.
     fn forget(&mut self, key: &NoteKey) {
-        if let Err(why) = self.notes.forget(key) {
+        if let Err(why) = self.notes.forget(key).and_then(|()| own::forget(&self.store, key)) {
             (self.say)(LogLevel::Warning, &format!("forget the note of an upgrade: {why}"));
         }
     }
@@ -197,6 +234,11 @@ impl HostUpgrade {
             }
         }
         self.go_back(&notes[place].programs)?;
+        if let OwnState::After | OwnState::Trying = self.own_state(&notes[place])?
+            && let Some(own) = &self.settings.agent
+        {
+            own.give_back(&self.store, key, &notes[place].programs)?;
+        }
         // The host is back, whether the disk takes that or not: its link and its processes say so.
         self.forget(key);
         Ok(())
@@ -207,8 +249,17 @@ impl HostUpgrade {
         let Some(note) = self.notes.of(key)? else { return Ok(ActState::AsBefore) };
         let there = |phase| Ok(ActState::There { attempt: note.attempt, phase });
         let program = self.program(&note.programs)?;
+        let own = self.own_state(&note)?;
         match program {
+            // The agent is the last that goes back.
+            HostProgram::Before if matches!(own, OwnState::After | OwnState::Trying) => {
+                there(ActPhase::Interrupted)
+            }
             HostProgram::Before => Ok(ActState::AsBefore),
+            _ if note.is_kept && matches!(own, OwnState::Refused(_)) => there(ActPhase::Interrupted),
+            HostProgram::After if note.is_kept && matches!(own, OwnState::Before | OwnState::Trying) => {
+                there(ActPhase::AtWork)
+            }
             // What a person has done to one of the servers since is not taken back.
             HostProgram::After | HostProgram::Between(_) if note.is_kept => there(ActPhase::Kept),
             HostProgram::Between(why) => {
@@ -254,13 +305,36 @@ impl HostUpgrade {
 }
 
 #[cfg(test)]
+impl UpgradeNotes {
+    pub(super) fn put_for_test(&self, key: &NoteKey, programs: &TwoPrograms) {
+        let (key, programs, boot) = (key.clone(), programs.clone(), boot());
+        let (attempt, with_agent, is_kept, until_ms) = (1, true, true, 0);
+        let note = UpgradeNote { key, attempt, programs, with_agent, is_kept, until_ms, boot };
+        self.put(note).expect("kept");
+    }
+}
+
+#[cfg(test)]
+impl NoteKey {
+    pub(super) fn for_test(change: u64) -> NoteKey {
+        NoteKey { change, own: crate::service::turn::answer_digest(b"own") }
+    }
+}
+
+#[cfg(test)]
 impl HostUpgrade {
+    /// The agent takes part in an upgrade, which is kept.
+    pub(super) fn keep_with_agent_for_test(&mut self, key: &NoteKey) {
+        let note = self.notes.of(key).expect("read").expect("it is there");
+        self.notes.replace(UpgradeNote { with_agent: true, is_kept: true, ..note }).expect("kept");
+    }
+
     /// Has a note of an upgrade that waits for a controller.
     pub(super) fn note_for_test(&mut self, programs: TwoPrograms) -> NoteKey {
         let key = NoteKey { change: 1, own: programs.after.digest.clone() };
         let until_ms = since_boot_ms() + 3_600_000;
-        let note =
-            UpgradeNote { key: key.clone(), attempt: 1, programs, is_kept: false, until_ms, boot: boot() };
+        let (attempt, with_agent, is_kept, boot) = (1, false, false, boot());
+        let note = UpgradeNote { key: key.clone(), attempt, programs, with_agent, is_kept, until_ms, boot };
         self.notes.put(note).expect("kept");
         key
     }
@@ -334,6 +408,14 @@ impl HostActor for HostUpgrade {
         self.keep_it(&parts(change)?.1)
     }
 
+    fn why_back(&mut self, change: &ChangeOrder) -> Option<String> {
+        let note = self.notes.of(&parts(change).ok()?.1).ok()??;
+        match self.own_state(&note) {
+            Ok(OwnState::Refused(why)) => Some(format!("its agent: {why}")),
+            _ => None,
+        }
+    }
+
     fn go_back(&mut self, change: &ChangeOrder, _attempt: u32) -> Result<(), String> {
         let (version, key) = parts(change)?;
         match self.unnoted(version, &key)? {
@@ -359,7 +441,9 @@ mod tests {
         let put = |change: usize, is_kept: bool| {
             let key = NoteKey { change: change as u64, own: answer_digest(b"own") };
             let programs = programs.clone();
-            let note = UpgradeNote { key, attempt: 1, programs, is_kept, until_ms: 0, boot: boot() };
+            let with_agent = false;
+            let note =
+                UpgradeNote { key, attempt: 1, programs, with_agent, is_kept, until_ms: 0, boot: boot() };
             let forgotten = notes.put(note).expect("kept");
             forgotten.iter().map(|note| note.key.change).collect::<Vec<_>>()
         };

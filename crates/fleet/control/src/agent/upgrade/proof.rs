@@ -14,7 +14,7 @@ use super::processes::{self, Process, STARTED_BY};
 use super::program::{KnownDigests, shown};
 use super::reload::{Ran, run};
 use crate::agent::server_stats::tally_in;
-use crate::agent::settings::UpgradedMember;
+use crate::agent::settings::{UpgradedKind, UpgradedMember};
 use crate::agent::tuning::program::check_way;
 use crate::wire::converse;
 
@@ -85,11 +85,13 @@ pub(super) fn take_over(
         return Ok(Proof::HasIt);
     }
     let before = items(member);
-    if wanted.is_strict && member.has_items && before.is_none() {
+    if wanted.is_strict && member.kind == UpgradedKind::Server && before.is_none() {
         return Err("it does not say how many items it has, so that nothing would prove that they are kept"
             .to_owned());
     }
-    let connecting = Connecting::begin(&member.place)?;
+    // A controller may be restarted.
+    let is_reached = member.kind != UpgradedKind::Controller;
+    let connecting = is_reached.then(|| Connecting::begin(&member.place)).transpose()?;
     let words: Vec<&OsStr> = member.reload.iter().map(OsStr::new).collect();
     let ran = check_reload(member)
         .and_then(|()| run(&words, Some((STARTED_BY, wanted.link.as_os_str())), wanted.within))
@@ -102,7 +104,7 @@ pub(super) fn take_over(
         }),
     };
     let after = items(member);
-    let connects = connecting.taken();
+    let connects = connecting.map_or_else(Connects::default, Connecting::taken);
     let pid = reloaded?;
     let figures = TakenFigures { pid, passed: watch.passed(), connects, items: before.zip(after) };
     if wanted.is_strict {
@@ -176,7 +178,10 @@ fn has_it(member: &UpgradedMember, wanted: &Wanted<'_>, digests: &mut KnownDiges
             shown(wanted.digest)
         ));
     }
-    if !member.has_items {
+    if member.kind == UpgradedKind::Controller {
+        return is_ready(member).map(|()| runs.pid);
+    }
+    if member.kind == UpgradedKind::Router {
         let answer =
             converse(&member.place, b"version\r\n", ANSWER_WITHIN, ANSWER_LEN_MAX, |it| it.ends_with(b"\n"));
         return match answer {
@@ -192,14 +197,31 @@ fn has_it(member: &UpgradedMember, wanted: &Wanted<'_>, digests: &mut KnownDiges
     }
 }
 
+/// A controller says that it is ready: its register answers.
+fn is_ready(member: &UpgradedMember) -> Result<(), String> {
+    let request =
+        format!("GET /readyz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", member.place.address);
+    let line = |answer: &[u8]| answer.contains(&b'\n');
+    let answer = converse(&member.place, request.as_bytes(), ANSWER_WITHIN, ANSWER_LEN_MAX, line)
+        .map_err(|error| format!("it does not answer: {error}"))?;
+    let text = String::from_utf8_lossy(&answer);
+    let first = text.lines().next().unwrap_or_default();
+    match first.split(' ').nth(1) {
+        Some("200") => Ok(()),
+        _ => Err(format!("it is not ready: {first}")),
+    }
+}
+
 /// The processes of a server or router: the one that its file names, and the one that answers.
 pub(super) fn serving(member: &UpgradedMember) -> Vec<u32> {
-    let answers = tally(member).ok().and_then(|tally| u32::try_from(tally.pid?).ok());
+    let is_asked = member.kind != UpgradedKind::Controller;
+    let answers =
+        is_asked.then(|| tally(member).ok()).flatten().and_then(|tally| u32::try_from(tally.pid?).ok());
     processes::pid(&member.process).into_iter().chain(answers).collect()
 }
 
 fn items(member: &UpgradedMember) -> Option<u64> {
-    if member.has_items { tally(member).ok()?.items } else { None }
+    if member.kind == UpgradedKind::Server { tally(member).ok()?.items } else { None }
 }
 
 fn tally(member: &UpgradedMember) -> Result<MemberTally, String> {
@@ -217,7 +239,9 @@ fn check(member: &UpgradedMember, figures: &TakenFigures) -> Result<(), String> 
         Some((before, after)) if after.saturating_mul(100) < before.saturating_mul(ITEMS_PERCENT_MIN) => {
             Err(format!("it has {after} items after {before}; {ITEMS_PERCENT_MIN} % are expected at least"))
         }
-        None if member.has_items => Err("it does not say how many items it has".to_owned()),
+        None if member.kind == UpgradedKind::Server => {
+            Err("it does not say how many items it has".to_owned())
+        }
         _ => Ok(()),
     }
 }

@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -51,12 +52,22 @@ pub(super) fn run(
     variable: Option<(&str, &OsStr)>,
     within: Duration,
 ) -> Result<Ran, String> {
+    // From `/`, so that nothing keeps the agent's folder busy.
+    run_in(Path::new("/"), words, variable, within)
+}
+
+/// The same in this folder.
+pub(super) fn run_in(
+    folder: &Path,
+    words: &[&OsStr],
+    variable: Option<(&str, &OsStr)>,
+    within: Duration,
+) -> Result<Ran, String> {
     let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let (program, rest) = words.split_first().ok_or("expected a command, found none")?;
     let mut command = Command::new(program);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // From `/`, so that nothing keeps the agent's folder busy.
-    command.current_dir("/").process_group(0);
+    command.current_dir(folder).process_group(0);
     // What the agent's own parent has told it is not for servers.
     command.envs(variable).env_remove("EVENKEEL_PARENT").env_remove("NOTIFY_SOCKET");
     unblock_in(&mut command);

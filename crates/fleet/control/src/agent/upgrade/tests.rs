@@ -25,7 +25,7 @@ fn host(name: &str) -> (PathBuf, HostUpgrade) {
     symlink(folder.join("one"), folder.join("current")).expect("a link");
     let member = UpgradedMember {
         name: "server m1".to_owned(),
-        has_items: true,
+        kind: UpgradedKind::Server,
         place: PeerPlace { address: "127.0.0.1:1".to_owned(), tls: None },
         process: Arc::new(|| ProcessReport::Running { pid: std::process::id() }),
         reload: vec!["/bin/true".to_owned()],
@@ -36,6 +36,8 @@ fn host(name: &str) -> (PathBuf, HostUpgrade) {
         within: Duration::from_secs(1),
         members: vec![member],
         others: Vec::new(),
+        by_hand: Vec::new(),
+        agent: None,
     };
     let upgrade = HostUpgrade::alone(settings, &folder.join("agent"), Arc::new(|_, _| ()));
     (folder, upgrade.expect("an agent"))
@@ -116,6 +118,14 @@ fn how_far_a_host_is_follows_from_its_link_and_its_processes() {
     fs::remove_dir_all(&folder).expect("it is ours");
 }
 
+impl HostUpgrade {
+    /// The digest of this process's program.
+    fn program_of_test(&mut self) -> AnswerDigest {
+        let own = PathBuf::from("/proc/self/exe").canonicalize().expect("this program");
+        self.digests.of(&fs::File::open(&own).expect("it"), &own).expect("a digest")
+    }
+}
+
 /// A host that has the program `two` by its link, and what is noted of it. Its server is this process, and gives no answer.
 fn host_with_two(name: &str) -> (PathBuf, HostUpgrade, NoteKey) {
     let (folder, mut upgrade) = host(name);
@@ -144,6 +154,45 @@ fn a_server_that_has_ended_since_is_no_proof_of_the_program() {
     assert!(error.starts_with("server m1 does not run"), "{error}");
     let target = ProgramLink::new(&folder.join("current")).and_then(|link| link.target());
     assert_eq!(target, Ok(folder.join("one")), "what starts it next starts the old one");
+    fs::remove_dir_all(&folder).expect("it is ours");
+}
+
+#[test]
+fn a_host_keeps_a_version_when_its_agent_has_it_too_and_goes_back_with_it() {
+    let (folder, mut upgrade, key) = host_with_two("agent");
+    let digest = answer_digest(b"the program before");
+    let agent =
+        |digest: AnswerDigest| Some(Arc::new(AgentProgram::for_test(&folder.join("current"), digest)));
+    let own = upgrade.program_of_test();
+    let there = |phase| Ok(ActState::There { attempt: 1, phase });
+    upgrade.settings.agent = agent(own.clone());
+    upgrade.keep_with_agent_for_test(&key);
+    assert_eq!(upgrade.look_at(&key), there(ActPhase::Kept), "its program is that of the change");
+    let one = Program::open(&folder.join("one")).expect("a program");
+    let before = upgrade.id(&one).expect("a digest").digest;
+    upgrade.settings.agent = agent(before);
+    assert_eq!(upgrade.look_at(&key), there(ActPhase::AtWork), "it is about to take it");
+    // It does not understand the agent's file: it is a script that says its version, and runs as no agent.
+    fs::write(
+        folder.join("two"),
+        "#!/bin/sh
+exit 9
+",
+    )
+    .expect("written");
+    upgrade.renew_agent();
+    assert_eq!(upgrade.look_at(&key), there(ActPhase::Interrupted));
+    let order = ChangeOrder {
+        order: HostOrder { change: ChangeNumber(1), version: 1, attempt: Some(1) },
+        act: HostAct::Upgrade { version: "two".to_owned(), own: key.own.clone() },
+        confirm_ms: 1000,
+    };
+    let why = upgrade.why_back(&order).expect("a reason");
+    assert!(why.starts_with("its agent: ") && why.contains("two is another one now"), "{why}");
+    upgrade.settings.agent = agent(digest);
+    assert_eq!(upgrade.look_at(&key), there(ActPhase::Kept), "one by hand is left alone");
+    upgrade.settings.agent = None;
+    assert_eq!(upgrade.look_at(&key), there(ActPhase::Kept), "its file says no");
     fs::remove_dir_all(&folder).expect("it is ours");
 }
 

@@ -15,7 +15,9 @@ use serde_json::json;
 use crate::audit::{AuditReach, WHY_LEN_MAX};
 use crate::controller::Controller;
 use crate::controller::acting::tuning::unknown;
-use crate::controller::answers::changes::{ChangeSeen, change_document, history_document, shown_document};
+use crate::controller::answers::changes::{
+    ChangeSeen, change_document, history_document, shown_document, write_by_hand,
+};
 use crate::controller::answers::replies::{document, refusal, register_away};
 use crate::controller::audit_trail::AuditAct;
 use crate::controller::changes::draft::DraftedChange;
@@ -204,7 +206,14 @@ impl Controller {
                     needed.push((kind, why));
                 }
                 Err(error @ ChangeError::Overlap { .. }) => return refusal(409, &error.to_string()),
-                Err(ChangeError::NoHosts) => return refusal(422, &no_hosts(&drafted)),
+                Err(ChangeError::NoHosts) => {
+                    let mut text = no_hosts(&drafted);
+                    if !drafted.by_hand.is_empty() {
+                        text.push('\n');
+                        write_by_hand(&mut text, &drafted).expect("writing to memory does not fail");
+                    }
+                    return refusal(422, text.trim_end());
+                }
                 Err(error) => return refusal(422, &error.to_string()),
             }
         };

@@ -7,14 +7,17 @@ use admin::api::ApiReply;
 use fleet::health::{GuardScope, Quarantined};
 use fleet::{FleetMember, HostId, MemberId};
 use serde_json::{Value, json};
+use stdx::log_level::LogLevel;
 
 use crate::controller::Controller;
+use crate::controller::answers::first_certificates::first_hosts;
 use crate::controller::answers::replies::{document, refusal, register_away};
 use crate::controller::answers::signing::JoinOutcome;
 use crate::controller::slots::freezes::frozen_by;
 use crate::decisions::{GoneHost, HeldRecord, RolloutWord};
+use crate::identity::FleetIdentity;
 use crate::identity::join_token::TokenTerms;
-use crate::service::questions::{ChangeQuestion, FreezeScope, JoinQuestion, RolloutAct};
+use crate::service::questions::{CertifyQuestion, ChangeQuestion, FreezeScope, JoinQuestion, RolloutAct};
 
 impl Controller {
     /// The policy in force, as it was given.
@@ -30,7 +33,12 @@ impl Controller {
     }
 
     /// Carries a change out, if it is the plan of this name.
-    pub(crate) fn apply(&mut self, change: &ChangeQuestion, name: &str, why: &str) -> ApiReply {
+    pub(crate) fn apply(
+        &mut self,
+        change: &ChangeQuestion,
+        name: &str,
+        by: (&FleetIdentity, &str),
+    ) -> ApiReply {
         let checked = match self.planner().checked(change) {
             Ok(checked) => checked,
             Err(reply) => return reply,
@@ -50,7 +58,7 @@ impl Controller {
             }
         }
         if !checked.is_published
-            && let Err(reply) = self.put_in_force(checked.plan.content, why)
+            && let Err(reply) = self.put_in_force(checked.plan.content, by)
         {
             return reply;
         }
@@ -84,10 +92,10 @@ impl Controller {
     }
 
     /// Does what a person wants.
-    pub(crate) fn on_rollout_act(&mut self, act: RolloutAct, why: &str) -> ApiReply {
+    pub(crate) fn on_rollout_act(&mut self, act: RolloutAct, by: (&FleetIdentity, &str)) -> ApiReply {
         let Some(number) = self.register.target() else { return refusal(409, "there is no generation yet") };
         if act == RolloutAct::Abandon {
-            return self.abandon(why);
+            return self.abandon(by);
         }
         if self.rollout.has_failed() && act != RolloutAct::Halt {
             return refusal(
@@ -108,7 +116,7 @@ impl Controller {
         };
         let mut word = known.unwrap_or(RolloutWord::none(number));
         if act == RolloutAct::Halt {
-            word.halted = Some(why.to_owned());
+            word.halted = Some(by.1.to_owned());
         } else {
             word.halted = None;
             word.is_hurried |= act == RolloutAct::Hurry;
@@ -135,7 +143,7 @@ impl Controller {
     }
 
     /// Gives routers what all of them have had, with the members that slots have now.
-    fn abandon(&mut self, why: &str) -> ApiReply {
+    fn abandon(&mut self, by: (&FleetIdentity, &str)) -> ApiReply {
         let number = self.register.target().expect("there is a generation");
         if self.rollout.is_rolled_out() || self.rollout.settled(self.register.view()) >= Some(number) {
             let hint = "`control rollback N` puts the routes of an earlier one in force";
@@ -178,7 +186,7 @@ impl Controller {
         if let Some(reply) = frozen_by(self.register.view(), &content) {
             return reply;
         }
-        if let Err(reply) = self.put_in_force(content, why) {
+        if let Err(reply) = self.put_in_force(content, by) {
             return reply;
         }
         let new = self.register.target().expect("it is in force");
@@ -305,6 +313,23 @@ impl Controller {
     pub(crate) fn join(&mut self, question: &JoinQuestion) -> ApiReply {
         let outcome = self.signing.join(question, &self.register, &self.log);
         self.replied(outcome)
+    }
+
+    /// Signs the first certificate of a server or router, for the agent of its host. As of those that join, the log says so and not the
+    /// audit log: an agent that asks without end must not fill that, since nothing is changed without it.
+    pub(crate) fn certify(&mut self, question: &CertifyQuestion, who: &FleetIdentity) -> ApiReply {
+        let hosts = match first_hosts(question, self.register.view().inventory(), &self.agents) {
+            Ok(hosts) => hosts,
+            Err(reply) => return reply,
+        };
+        let (fleet, role, id) = (self.settings.fleet.clone(), question.role, question.id.clone());
+        let identity = FleetIdentity { fleet, role, id };
+        let reply = self.signing.certify(&identity, &hosts, &question.request);
+        if reply.status == 200 {
+            let hosts = hosts.join(", ");
+            self.say(LogLevel::Info, &format!("{identity} has a certificate for {hosts}, by {}", who.name()));
+        }
+        reply
     }
 
     fn replied(&mut self, outcome: JoinOutcome) -> ApiReply {

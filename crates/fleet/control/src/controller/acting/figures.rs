@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use fleet::GenerationNumber;
-use fleet::waves::ChangeState;
+use fleet::waves::{ChangeState, WaitsFor};
 
 use super::request_sums::RequestSums;
 use crate::controller::Controller;
 use crate::controller::answers::changes::ChangeCounts;
+use crate::controller::answers::standards::waiting_hosts;
 use crate::controller::audit_trail::DecisionCounts;
 use crate::controller::observing::agents::AgentRecord;
 use crate::controller::observing::member_facts::MemberCode;
@@ -88,16 +89,27 @@ pub(crate) struct ControllerFigures {
     pub(crate) requests: RequestSums,
     /// What is known of the tuning of hosts.
     pub(crate) tune: TuneFigures,
-    /// Changes of hosts that are on their way, by state; all states are there.
+    /// Changes of hosts that are on their way, by state; all words of [`open_word`] are there.
     pub(crate) changes: BTreeMap<&'static str, u64>,
     /// Hosts of these changes by how they are; all words are there.
     pub(crate) change_hosts: BTreeMap<&'static str, u64>,
     /// Hosts that have a standard, by how they are; all words are there.
     pub(crate) standard_hosts: BTreeMap<&'static str, u64>,
+    /// Hosts whose standard waits for a person.
+    pub(crate) standards_waiting: u64,
     /// What has come of decisions, by verb and result.
     pub(crate) decisions: DecisionCounts,
     /// Acts and results that the audit log has not taken.
     pub(crate) audit_failures: u64,
+}
+
+/// The state of a change that is on its way, in a word. One that waits because something is not known has its own: what is not known may
+/// become so in a moment, or only after a person has done something.
+fn open_word(state: &ChangeState) -> &'static str {
+    match state {
+        ChangeState::Going { waits_for: WaitsFor::Signal { .. }, .. } => "waiting",
+        state => state.word(),
+    }
 }
 
 impl Controller {
@@ -122,14 +134,16 @@ impl Controller {
         }
         let routers = self.router_codes();
         let target = self.register.target();
-        let mut changes: BTreeMap<_, _> = ChangeState::WORDS.map(|word| (word, 0)).into();
+        let mut changes: BTreeMap<_, _> =
+            ["going", "waiting", "halted", "undoing"].map(|word| (word, 0)).into();
         let mut change_hosts: BTreeMap<_, _> = ChangeCounts::WORDS.map(|word| (word, 0)).into();
         for (_, open) in self.tuning.changes.iter() {
-            *changes.entry(open.change().state().word()).or_default() += 1;
+            *changes.entry(open_word(&open.change().state())).or_default() += 1;
             for (word, count) in ChangeCounts::of(open.change()).rows() {
                 *change_hosts.entry(word).or_default() += count as u64;
             }
         }
+        let standards = HostStandards::of(view, &self.agents);
         let ages = self.agents.iter().map(|(_, record)| self.now.ms().saturating_sub(record.heard().ms()));
         ControllerFigures {
             generation: target.map(|target| target.0),
@@ -148,7 +162,8 @@ impl Controller {
             tune: self.tuning.figures(&self.agents),
             changes,
             change_hosts,
-            standard_hosts: HostStandards::of(view, &self.agents).counts(),
+            standard_hosts: standards.counts(),
+            standards_waiting: waiting_hosts(&standards, &self.tuning.standards).len() as u64,
             decisions: self.trail.decided().clone(),
             audit_failures: self.trail.failures(),
         }

@@ -3,7 +3,7 @@
 //! What a person asks for, and what the controller does by itself, is in the audit log before it is done.
 
 use admin::api::ApiReply;
-use fleet::{FleetContent, Generation, GenerationNumber};
+use fleet::{FleetContent, Generation, GenerationNumber, GenerationOrigin};
 use os::clock::unix_s;
 use serde_json::Value;
 use stdx::escape;
@@ -16,6 +16,7 @@ use crate::controller::observing::member_facts::MemberFacts;
 use crate::controller::planning::Planner;
 use crate::controller::rollout::published::successor;
 use crate::decisions::Publication;
+use crate::identity::FleetIdentity;
 use crate::register::RegisterError;
 use crate::service::access::controller_of;
 use crate::service::authorise::ControlVerb;
@@ -34,15 +35,25 @@ impl Controller {
         Planner::new(self.facts(), &self.rollout, &self.failures, &self.settings, self.unix_s)
     }
 
-    /// The generation behind the target.
+    /// The generation behind the target, of what the controller has decided by itself.
     pub(crate) fn successor(&self, reason: String, content: FleetContent) -> Generation {
-        successor(self.register.target(), &self.agents, reason, content)
+        let own = controller_of(&self.settings.fleet, self.settings.host.as_str());
+        self.successor_by(&own, reason, content)
+    }
+
+    fn successor_by(&self, who: &FleetIdentity, reason: String, content: FleetContent) -> Generation {
+        let origin = GenerationOrigin { unix_s: self.unix_s, who: who.name() };
+        successor(self.register.target(), &self.agents, (Some(origin), reason), content)
     }
 
     /// Makes a content the target, as a person asks.
-    pub(crate) fn put_in_force(&mut self, content: FleetContent, why: &str) -> Result<(), ApiReply> {
+    pub(crate) fn put_in_force(
+        &mut self,
+        content: FleetContent,
+        (who, why): (&FleetIdentity, &str),
+    ) -> Result<(), ApiReply> {
         let parent = self.register.target();
-        let generation = self.successor(why.to_owned(), content);
+        let generation = self.successor_by(who, why.to_owned(), content);
         match self.publish(&generation, None) {
             Ok(Publication::Done(_)) => {}
             Ok(Publication::Overtaken) => return Err(self.overtaken()),
@@ -99,6 +110,7 @@ impl Controller {
             parent: Some(lower.number),
             reason: format!("{reason} (with the routes of generation {parent}, whose rollout goes on)"),
             lower: Some(lower.number),
+            origin: lower.origin.clone(),
             content,
         };
         self.publish_and_roll_out(verb, generation, Some(lower), Some(parent))

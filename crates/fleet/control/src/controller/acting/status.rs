@@ -1,27 +1,34 @@
 //! The status of the fleet, as its controller knows it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use admin::api::ApiReply;
-use fleet::MemberId;
 use fleet::rollout::{RolloutLane, RolloutState};
+use fleet::{HostId, MemberId};
 use serde_json::{Value, json};
 use stdx::clock::Now;
+use stdx::words::counted;
 
 use crate::controller::answers::changes::{change_brief, change_line};
 use crate::controller::answers::figures::FiguresSource;
 use crate::controller::answers::replies::document;
 use crate::controller::answers::signing::certificate_words;
 use crate::controller::answers::standards::standards_status;
+use crate::controller::observing::agents::AgentRecord;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::slots::drains::drain_json;
 use crate::controller::slots::resizes::resize_json;
 use crate::controller::tuning::standards::HostStandards;
 use crate::controller::{Controller, answers};
 use crate::service::questions::{FiguresQuestion, ShadowsQuestion};
-use crate::service::turn::{ProcessReport, TextReport};
+use crate::service::turn::{AgentReport, ProcessReport, TextReport};
 
-/// Routers that are named because they are behind.
+/// Programs of agents that are shown: before, after, and one by hand.
+const PROGRAMS_SHOWN: usize = 3;
+/// Letters of a program's digest that are shown.
+const PROGRAM_SHOWN: usize = 12;
+/// Routers that are named because they are behind, and hosts of a program.
 const BEHIND_SHOWN: usize = 3;
 
 impl Controller {
@@ -57,6 +64,7 @@ impl Controller {
             "health": notes,
             "members": members,
             "routers": routers,
+            "agents": self.agents_json(),
         });
         document(text, json)
     }
@@ -97,7 +105,41 @@ impl Controller {
         let end_s = self.signing.certificate_end_s();
         lines.extend(end_s.and_then(|end_s| certificate_words(end_s, self.unix_s)));
         lines.extend(self.health.held().map(|(whose, reason)| format!("in quarantine: {whose} ({reason})")));
+        lines.extend(self.agents_words());
         lines
+    }
+
+    /// Which program each agent runs.
+    fn agents_json(&self) -> Vec<Value> {
+        let json = |(host, record): (&HostId, &AgentRecord)| {
+            let agent = record.report().agent.as_ref();
+            json!({
+                "host": host, "version": agent.map(|agent| &agent.version),
+                "program": agent.and_then(|agent| agent.program.as_ref()), "is_silent": record.is_silent(),
+            })
+        };
+        self.agents.iter().map(json).collect()
+    }
+
+    /// Agents that run different programs, the most frequent first.
+    fn agents_words(&self) -> Option<String> {
+        let mut programs = BTreeMap::<(&str, &str), Vec<&HostId>>::new();
+        for (host, record) in self.agents.iter() {
+            // One that does not say its bytes is no other one.
+            let Some(AgentReport { version, program: Some(program), .. }) = &record.report().agent else {
+                continue;
+            };
+            programs.entry((version, &program.as_str()[..PROGRAM_SHOWN])).or_default().push(host);
+        }
+        let mut programs: Vec<_> = programs.into_iter().collect();
+        programs.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+        let [_, _, ..] = &*programs else { return None };
+        let words = programs.iter().take(PROGRAMS_SHOWN).map(|((version, program), hosts)| {
+            let named: Vec<&str> = hosts.iter().take(BEHIND_SHOWN).map(|host| host.as_str()).collect();
+            let more = if hosts.len() > named.len() { ", …" } else { "" };
+            format!("{version} ({program}) on {}: {}{more}", counted(hosts.len(), "host"), named.join(", "))
+        });
+        Some(format!("agents run different programs: {}", words.collect::<Vec<_>>().join("; ")))
     }
 
     /// The rollout of the generation in force, in fields.

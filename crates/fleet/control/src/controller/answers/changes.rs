@@ -12,12 +12,14 @@ use fleet::waves::{
 use serde_json::{Value, json};
 use stdx::words::counted;
 
-use super::replies::document;
+use super::replies::{document, moment_words};
 use crate::controller::changes::draft::{DraftedChange, kind_word};
-use crate::decisions::changes::{ChangeList, ChangeRow};
+use crate::decisions::changes::{ChangeEnd, ChangeList, ChangeRow};
 
 /// Hosts that are named in a line; the others are counted.
 const HOSTS_SHOWN: usize = 3;
+/// Servers that people upgrade: a day's work for one person.
+const BY_HAND_SHOWN: usize = 50;
 /// Kinds and reasons that are shown; JSON has all.
 const ROWS_SHOWN: usize = 50;
 
@@ -76,7 +78,10 @@ pub(crate) fn shown_document(
             writeln!(text, "it begins when {gate} is fulfilled, and halts when that is missed")?;
             writeln!(text, "  {}: {}", state.word(), state.text())?;
         }
+        let advice = by_reason(drafted.advice.iter().map(|(host, words)| (host, words.clone())));
+        write_rows(&mut text, "to do by hand", &advice)?;
         write_left(&mut text, &left)?;
+        write_by_hand(&mut text, drafted)?;
         refused.map_or(Ok(()), |why| writeln!(text, "it cannot be carried out like this: {why}"))
     })();
     written.expect("writing to memory does not fail");
@@ -85,9 +90,33 @@ pub(crate) fn shown_document(
         "plan": digest, "digest": drafted.digest, "refused": refused, "what": plan.what, "hosts": plan.hosts.len(), "outline": outline,
         "settings": settings, "promised": plan.promised, "objective": drafted.objective,
         "gate": drafted.gate.as_ref().map(|(gate, state)| gate_json(gate, Some(state))),
+        "by_hand": drafted.by_hand.iter().map(|(member, host)| json!({"member": member, "host": host})).collect::<Vec<_>>(),
         "left_out": drafted.left.iter().map(|(host, why)| json!({"host": host, "why": why})).collect::<Vec<_>>(),
     });
     document(text, json)
+}
+
+/// How people bring the version to servers that have nothing to take over with: one after the other, by the drain's own budget.
+pub(crate) fn write_by_hand(text: &mut String, drafted: &DraftedChange) -> fmt::Result {
+    if drafted.by_hand.is_empty() {
+        return Ok(());
+    }
+    let count = counted(drafted.by_hand.len(), "server");
+    writeln!(
+        text,
+        "by hand, since nothing takes over from them: {count}, one after the other, of which a spare needs no drain"
+    )?;
+    for (member, host) in drafted.by_hand.iter().take(BY_HAND_SHOWN) {
+        writeln!(text, "  evenkeel control drain {member} --apply --why \"{}\"", drafted.draft.what)?;
+        writeln!(
+            text,
+            "    when `control status` shows no drain: on {host}, replace the program of {member} and start it"
+        )?;
+    }
+    match drafted.by_hand.len().saturating_sub(BY_HAND_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(text, "  and {more} more in the same way, which --json names"),
+    }
 }
 
 /// A change as it is known here.
@@ -154,8 +183,11 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
     let mut text = String::new();
     let written = (|| -> fmt::Result {
         writeln!(text, "change {}: {} on {}", row.number, row.what, counted(row.hosts, "host"))?;
-        writeln!(text, "begun by {}: {}", row.who, row.why)?;
+        writeln!(text, "begun {} by {}: {}", at_words(row.unix_s), row.who, row.why)?;
         write_state(&mut text, &state)?;
+        if let Some(end) = &row.end {
+            writeln!(text, "ended {}", at_words(end.unix_s))?;
+        }
         if seen.is_deaf {
             writeln!(
                 text,
@@ -200,7 +232,8 @@ pub(crate) fn change_document(seen: &ChangeSeen<'_>) -> ApiReply {
         ChangeState::Done => (None, None, None),
     };
     let json = json!({
-        "number": row.number, "what": row.what, "who": row.who, "why": row.why, "unix_s": row.unix_s, "end": row.end,
+        "number": row.number, "what": row.what, "who": row.who, "why": row.why, "unix_s": row.unix_s,
+        "at": moment_words(row.unix_s), "end": row.end.as_ref().map(end_json),
         "state": state.word(), "wave": wave, "waits_for": waits_for, "state_why": why, "version": change.version(), "is_deaf": seen.is_deaf,
         "hosts": row.hosts, "counts": row.end.is_none().then(|| counts_json(counts)),
         "looks": change.looks().iter().map(looks).collect::<Vec<_>>(), "objective": seen.objective,
@@ -226,17 +259,28 @@ pub(crate) fn history_document(
             (None, None) => "on its way".to_owned(),
         };
         let hosts = counted(row.hosts, "host");
-        writeln!(text, "change {}: {word}: {} on {hosts} ({}: {})", row.number, row.what, row.who, row.why)
+        let begun = format!("begun {} by {}: {}", at_words(row.unix_s), row.who, row.why);
+        let end =
+            row.end.as_ref().map_or(String::new(), |end| format!("\n  {word} {}", at_words(end.unix_s)));
+        writeln!(text, "change {}: {word}: {} on {hosts}\n  {begun}{end}", row.number, row.what)
             .expect("writing to memory does not fail");
         rows.push(json!({
             "number": row.number, "state": word, "what": row.what, "hosts": row.hosts, "who": row.who, "why": row.why,
-            "unix_s": row.unix_s, "end": row.end,
+            "unix_s": row.unix_s, "at": moment_words(row.unix_s), "end": row.end.as_ref().map(end_json),
         }));
     }
     if rows.is_empty() {
         text += "no host was changed yet\n";
     }
     document(text, json!({"changes": rows}))
+}
+
+fn end_json(end: &ChangeEnd) -> Value {
+    json!({"state": end.state, "why": end.why, "unix_s": end.unix_s, "at": moment_words(end.unix_s)})
+}
+
+fn at_words(unix_s: i64) -> String {
+    moment_words(unix_s).unwrap_or_else(|| "at an unknown time".to_owned())
 }
 
 /// A line of a change that is on its way, for the status of the fleet.
@@ -316,13 +360,17 @@ fn by_reason<'h>(left: impl Iterator<Item = (&'h HostId, String)>) -> BTreeMap<S
 }
 
 fn write_left(text: &mut String, left: &BTreeMap<String, Vec<&HostId>>) -> fmt::Result {
-    for (why, hosts) in left.iter().take(ROWS_SHOWN) {
+    write_rows(text, "left out", left)
+}
+
+fn write_rows(text: &mut String, what: &str, rows: &BTreeMap<String, Vec<&HostId>>) -> fmt::Result {
+    for (why, hosts) in rows.iter().take(ROWS_SHOWN) {
         let names: Vec<&str> = hosts.iter().take(HOSTS_SHOWN).map(|host| host.as_str()).collect();
         let more = hosts.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        writeln!(text, "left out: {}{more}: {why}", names.join(", "))?;
+        writeln!(text, "{what}: {}{more}: {why}", names.join(", "))?;
     }
-    write_more(text, left.len())
+    write_more(text, rows.len())
 }
 
 fn write_more(text: &mut String, all: usize) -> fmt::Result {

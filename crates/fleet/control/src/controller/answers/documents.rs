@@ -11,7 +11,7 @@ use router::Operation;
 use serde_json::json;
 use stdx::words::counted;
 
-use super::replies::{document, refusal};
+use super::replies::{document, moment_words, refusal};
 use crate::controller::register_mirror::FleetView;
 use crate::controller::slots::drains::phase_words as drain_words;
 use crate::controller::slots::resizes::{phase_words, what};
@@ -25,12 +25,20 @@ pub(crate) fn history(view: &FleetView) -> ApiReply {
     for one in view.generations().values().rev() {
         let steps = before(one).map_or(Vec::new(), |before| differences(&before.content, &one.content));
         let _ = writeln!(text, "generation {}: {}", one.number, one.reason);
+        let origin = one.origin.as_ref();
+        let at = origin.and_then(|origin| moment_words(origin.unix_s));
+        let at_words = at.as_deref().unwrap_or("at an unknown time");
+        let _ = match origin {
+            Some(origin) => writeln!(text, "  made {at_words} by {}", origin.who),
+            None => writeln!(text, "  made {at_words}, by an older version, which did not write that down"),
+        };
         for step in &steps {
             let _ = writeln!(text, "  {step}");
         }
-        json.push(
-            json!({"generation": one.number, "parent": one.parent, "reason": one.reason, "steps": steps}),
-        );
+        json.push(json!({
+            "generation": one.number, "parent": one.parent, "reason": one.reason, "steps": steps,
+            "unix_s": at.as_ref().and(origin).map(|origin| origin.unix_s), "at": at, "who": origin.map(|origin| &origin.who),
+        }));
     }
     if text.is_empty() {
         text = "no generation yet\n".to_owned();
@@ -202,4 +210,40 @@ fn drain_step(cluster: &ClusterName, before: &SlotRecord, after: &SlotRecord) ->
         _ => format!("{} alone has it", after.member),
     };
     Some(format!("cluster {cluster}: the drain of slot {}: {words}", after.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::GenerationOrigin;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::controller::testing::{generation, view};
+
+    #[test]
+    fn a_generation_that_does_not_say_when_it_was_made_has_no_time() {
+        let slot = json!({"id": "s0", "member": "m1", "address": "10.0.0.1:1"});
+        let one = |number, origin: Option<(i64, &str)>| Generation {
+            origin: origin.map(|(unix_s, who)| GenerationOrigin { unix_s, who: who.to_owned() }),
+            ..generation(number, std::slice::from_ref(&slot), "PoolRoute|web")
+        };
+        // An older version's; one of a controller whose clock did not know the time; and another one.
+        let view = view(&[one(1, None), one(2, Some((0, "ann"))), one(3, Some((1_800_000_000, "ann")))]);
+        let history: Value = serde_json::from_str(&history(&view).json).expect("JSON");
+        let rows = history["generations"].as_array().expect("generations").iter();
+        let known: Vec<[&Value; 3]> =
+            rows.map(|row| ["unix_s", "at", "who"].map(|name| &row[name])).collect();
+        let expected = [
+            [json!(1_800_000_000), json!("2027-01-15T08:00:00Z"), json!("ann")],
+            [Value::Null, Value::Null, json!("ann")],
+            [Value::Null, Value::Null, Value::Null],
+        ];
+        assert_eq!(known, expected.each_ref().map(|row| row.each_ref()), "{history}");
+        let text = history["text"].as_str().expect("a text");
+        assert!(!text.contains("1970") && text.contains("  made at an unknown time by ann\n"), "{text}");
+        assert!(
+            text.ends_with("  made at an unknown time, by an older version, which did not write that down\n"),
+            "{text}"
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 use admin::api::ApiReply;
 use serde_json::{Value, json};
+use stdx::calendar::utc;
 
 use crate::register::RegisterError;
 use crate::words::in_full;
@@ -10,6 +11,11 @@ use crate::words::in_full;
 pub(crate) fn document(text: String, mut json: Value) -> ApiReply {
     json["text"] = json!(text);
     ApiReply::new(200, json.to_string())
+}
+
+/// A moment in UTC, as in `2026-11-21T16:38:38Z`. None of the clock of a host that did not know the time: it reads 0, or less.
+pub(crate) fn moment_words(unix_s: i64) -> Option<String> {
+    u64::try_from(unix_s).ok().filter(|unix_s| *unix_s > 0).map(utc)
 }
 
 pub(crate) fn refusal(status: u16, error: &str) -> ApiReply {

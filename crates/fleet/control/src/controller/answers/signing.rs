@@ -152,6 +152,18 @@ impl Signing {
         }
     }
 
+    /// Signs a certificate of an identity that is reached at these hosts.
+    pub(crate) fn certify(&self, identity: &FleetIdentity, hosts: &[String], request: &str) -> ApiReply {
+        let Some(authority) = &self.authority else { return no_authority() };
+        match authority.sign(request, identity, hosts, unix_s()) {
+            Ok(signed) => {
+                let json = json!({"certificate": signed.pem, "renewal_due_s": signed.renewal_due_s});
+                document(format!("{identity} has a certificate\n"), json)
+            }
+            Err(error) => refused(&error),
+        }
+    }
+
     /// Signs the next certificate of whoever shows the present one.
     pub(crate) fn renew(
         &self,
@@ -172,13 +184,7 @@ impl Signing {
             Ok(hosts) => hosts,
             Err(reply) => return reply,
         };
-        match authority.sign(request, identity, &hosts, unix_s()) {
-            Ok(signed) => {
-                let json = json!({"certificate": signed.pem, "renewal_due_s": signed.renewal_due_s});
-                document(format!("{identity} has another certificate\n"), json)
-            }
-            Err(error) => refused(&error),
-        }
+        self.certify(identity, &hosts, request)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fleet::HostId;
 use fleet::figures::shadow::{GateState, ShadowGate};
 use fleet::tuning::AnswerDigest;
 use fleet::waves::{ChangeDraft, HostsAlike, PlannedHost};
+use fleet::{HostId, MemberId};
 
 use crate::decisions::changes::ChangeAct;
 
@@ -22,6 +22,10 @@ pub(crate) struct DraftedChange {
     pub(crate) gate: Option<(ShadowGate, GateState)>,
     /// Hosts of the scope that are not part of it, and why.
     pub(crate) left: Vec<(HostId, String)>,
+    /// What is to be done by hand on hosts of it, as they say.
+    pub(crate) advice: Vec<(HostId, String)>,
+    /// Servers that people bring the version to, with their hosts.
+    pub(crate) by_hand: Vec<(MemberId, HostId)>,
     /// Changes with anything that was shown.
     pub(crate) digest: AnswerDigest,
 }

@@ -47,6 +47,7 @@ pub(crate) fn change_draft(
     (terms, gate): (&ChangeTerms, Option<GateState>),
 ) -> Result<DraftedChange, String> {
     let (mut hosts, mut own, mut left) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let (mut advice, mut by_hand) = (Vec::new(), Vec::new());
     if ActKind::of(wish) == ActKind::Upgrade {
         one_program(asked)?;
         // One host that could not have it is one too many, unless a person or the policy says otherwise.
@@ -57,8 +58,18 @@ pub(crate) fn change_draft(
     }
     for (place, answer) in asked {
         let report = agents.get(&place.host).map(|record| record.report());
+        if let Some(agent) = report.and_then(|report| report.agent.as_ref())
+            && ActKind::of(wish) == ActKind::Upgrade
+        {
+            by_hand.extend(agent.by_hand.iter().map(|member| (member.clone(), place.host.clone())));
+        }
         match planned(place, answer, report, ActKind::of(wish)) {
             Ok((host, digest)) => {
+                if let HostAnswer::Given(HeardAnswer { body: TuneBody::Plan(plan), .. }) = answer
+                    && ActKind::of(wish) == ActKind::Upgrade
+                {
+                    advice.extend(plan.advice.iter().map(|words| (host.host.clone(), words.clone())));
+                }
                 own.insert(host.host.clone(), digest);
                 hosts.push(host);
             }
@@ -84,7 +95,7 @@ pub(crate) fn change_draft(
     let text = serde_json::to_vec(&(&draft, &act, &objective, &terms.gate))
         .expect("it has names, texts and numbers");
     let gate = terms.gate.clone().zip(gate);
-    Ok(DraftedChange { draft, act, objective, gate, left, digest: answer_digest(&text) })
+    Ok(DraftedChange { draft, act, objective, gate, left, advice, by_hand, digest: answer_digest(&text) })
 }
 
 /// The host as it is planned, and what it would do; otherwise why it is left out.
@@ -115,10 +126,13 @@ fn planned(
     let (Some(form), Some(own)) = (&plan.form, answer.own) else {
         return Err("its tuner is of an older version, whose plans cannot be compared".to_owned());
     };
+    let controllers = report.agent.as_ref().map_or(0, |agent| agent.controllers);
+    let is_last = kind == ActKind::Upgrade && controllers > 0;
     let role = match (report.members.is_empty(), report.routers.is_empty()) {
         (false, true) => HostRole::Server,
         (true, false) => HostRole::Router,
         (false, false) => HostRole::Both,
+        (true, true) if is_last => HostRole::Controller,
         (true, true) => {
             return Err("it runs neither a server nor a router, so nothing of it is measured".to_owned());
         }
@@ -131,6 +145,7 @@ fn planned(
         group: form.as_str()[..GROUP_LEN].to_owned(),
         role,
         clusters: place.clusters.clone(),
+        is_last,
     };
     Ok((host, own.clone()))
 }

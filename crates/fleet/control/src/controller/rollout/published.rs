@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fleet::rollout::PublishedTexts;
-use fleet::{FleetContent, Generation, GenerationNumber, ViewName, next_number, texts};
+use fleet::{FleetContent, Generation, GenerationNumber, GenerationOrigin, ViewName, next_number, texts};
 
 use crate::controller::observing::agents::Agents;
 use crate::routers::router_client::digest_of;
@@ -22,10 +22,10 @@ pub(crate) fn published(
 pub(crate) fn successor(
     parent: Option<GenerationNumber>,
     agents: &Agents,
-    reason: String,
+    (origin, reason): (Option<GenerationOrigin>, String),
     content: FleetContent,
 ) -> Generation {
     // A register that was restored from a backup has forgotten numbers, and routers refuse those that they have had.
     let number = next_number(parent, agents.routers_have());
-    Generation { number, parent, reason, lower: None, content }
+    Generation { number, parent, reason, lower: None, origin, content }
 }

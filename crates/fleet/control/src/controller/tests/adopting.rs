@@ -48,7 +48,7 @@ fn register(stage: &mut Stage, member: &FleetMember) {
     let is_done = decisions(&stage.register).set_member(member.id.as_str(), &json, Revision::ABSENT);
     assert!(is_done.expect("an answer"));
     stage.message(ControllerMessage::Changed);
-    stage.controller.tick(Now::at_ms(stage.now_ms));
+    stage.controller.tick(Now::at_ms(stage.now_ms), stage.unix_s);
 }
 
 fn members(stage: &Stage) -> usize {
@@ -167,7 +167,7 @@ fn of_two_controllers_that_adopt_one_is_told_that_it_was_overtaken() {
     let (change, why) = (adopt(FILE), "at the same moment".to_owned());
     let late = other.answer(ControlQuestion::Apply { change, plan, why }, &owner());
     assert_eq!(late.status, 409, "{}", late.json);
-    other.tick(Now::at_ms(2000));
+    other.tick(Now::at_ms(2000), UNIX_S);
     assert_eq!((other.target(), members(&stage)), (Some(GenerationNumber(1)), SERVERS));
 }
 
@@ -182,7 +182,7 @@ fn members_elsewhere_are_refused_and_those_at_a_server_of_the_file_keep_what_peo
     let mut stage = Stage::new(0);
     register(&mut stage, &member("mine", 1));
     assert_eq!(stage.apply(&adopt(FILE)).status, 200);
-    stage.controller.tick(Now::at_ms(2000));
+    stage.controller.tick(Now::at_ms(2000), UNIX_S);
     let (cluster, slot) = {
         let current = stage.controller.register.view().current().expect("a generation");
         let (cluster, slot) = current.content.slot_of(&"mine".parse().expect("a name")).expect("a slot");

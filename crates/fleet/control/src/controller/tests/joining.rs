@@ -6,7 +6,7 @@ use super::*;
 use crate::identity::authority::Authority;
 use crate::identity::join_token::{JoinClaim, TokenTerms};
 use crate::identity::{FleetIdentity, FleetRole};
-use crate::service::questions::JoinQuestion;
+use crate::service::questions::{CertifyQuestion, JoinQuestion};
 use crate::testing::Scratch;
 
 fn signing(register: &SimulatedRegister, scratch: &Scratch) -> Controller {
@@ -99,6 +99,47 @@ fn a_certificate_is_renewed_for_its_owner_alone() {
     assert_eq!(found.expect("an identity").to_string(), "evenkeel://f/agent/h1");
     assert_eq!(renew(&mut controller, &owner()).status, 422);
     assert_eq!(renew(&mut controller, &Requester::Anonymous).status, 403);
+}
+
+#[test]
+fn an_agent_gets_a_first_certificate_of_its_server_and_of_no_other_host() {
+    let (mut stage, scratch) = (Stage::running(2), Scratch::new());
+    authority(&scratch);
+    let question = |role: FleetRole, id: &str| CertifyQuestion {
+        host: "h1".parse().expect("a name"),
+        role,
+        id: id.parse().expect("a name"),
+        hosts: vec!["10.0.0.1".to_owned()],
+        request: request(),
+    };
+    let agent = |name: &str| -> Requester {
+        Requester::Certified(format!("evenkeel://f/agent/{name}").parse().expect("an identity"))
+    };
+    let may = |asked: &ControlQuestion, who: &Requester| who.may_ask(asked, &fleet()).is_ok();
+    let asked = ControlQuestion::Certify(question(FleetRole::Server, "m1"));
+    assert!(may(&asked, &agent("h1")) && may(&asked, &owner()));
+    assert!(!may(&asked, &agent("h2")) && !may(&asked, &Requester::Anonymous));
+    let refused = stage.controller.answer(asked.clone(), &agent("h1"));
+    assert!(refused.status == 422 && refused.json.contains("no authority"), "{}", refused.json);
+    stage.controller = controller(&stage.register, &stage.seats)
+        .signing(Authority::open(&scratch.path("ca")).expect("it was made"));
+    stage.rounds(1);
+    for (role, id) in [(FleetRole::Server, "m1"), (FleetRole::Router, "r1")] {
+        let asked = ControlQuestion::Certify(question(role, id));
+        let signed = stage.controller.answer(asked, &agent("h1"));
+        assert_eq!(signed.status, 200, "{}", signed.json);
+        let path = scratch.path("first.pem");
+        std::fs::write(&path, text(&signed, "certificate")).expect("a file");
+        let found = tls::certificate_uris(&tls::certificates(&path).expect("a certificate")[0]);
+        let found = found.expect("it is one");
+        assert_eq!(found.uris, [format!("evenkeel://f/{role}/{id}")]);
+        assert_eq!(found.hosts, ["10.0.0.1"]);
+    }
+    for (role, id) in [(FleetRole::Server, "m2"), (FleetRole::Router, "r2"), (FleetRole::Agent, "h1")] {
+        let asked = ControlQuestion::Certify(question(role, id));
+        let refused = stage.controller.answer(asked, &agent("h1"));
+        assert_eq!((refused.status, text(&refused, "certificate")), (422, String::new()), "{role} {id}");
+    }
 }
 
 #[test]

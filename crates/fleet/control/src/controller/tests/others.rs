@@ -45,8 +45,8 @@ impl Pair {
                 }
             }
         }
-        self.first.controller.tick(now);
-        self.second.tick(now);
+        self.first.controller.tick(now, 0);
+        self.second.tick(now, 0);
         self.tell_each_other();
     }
 
@@ -188,9 +188,9 @@ fn an_agent_that_is_recalled_and_does_not_come_is_silent_for_all_controllers() {
         let now = Now::at_ms(pair.first.now_ms);
         let probe = ProbeResult { member: member.clone(), answer: Err("no answer".to_owned()) };
         pair.first.controller.on_message(ControllerMessage::Probe(probe), now, 0);
-        pair.first.controller.tick(now);
+        pair.first.controller.tick(now, 0);
         pair.tell_each_other();
-        pair.second.tick(now);
+        pair.second.tick(now, 0);
     };
     // It comes again: nothing is known from that, and it is not recalled again at once.
     fail(&mut pair);

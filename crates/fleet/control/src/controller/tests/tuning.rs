@@ -89,7 +89,7 @@ fn turn(stage: &mut Stage, at: usize, tuner: &mut FakeTuner) {
     stage.agents[at].report.turn += 1;
     let report = stage.agents[at].report.clone();
     stage.message(ControllerMessage::Turn(report.clone()));
-    stage.controller.tick(Now::at_ms(stage.now_ms));
+    stage.controller.tick(Now::at_ms(stage.now_ms), stage.unix_s);
     let orders = stage.runtime.block_on(stage.seats.answer(&report, Duration::ZERO)).expect("a seat");
     stage.agents[at].obey(orders.clone());
     let tune = stage.agents[at].report.tune.as_mut().expect("it has a tuner");
@@ -328,7 +328,7 @@ fn controllers_tell_each_other_questions_and_texts() {
         stage.now_ms += 1000;
         (0..2).for_each(|at| turn(stage, at, &mut tuner));
         let now = Now::at_ms(stage.now_ms);
-        second.tick(now);
+        second.tick(now, UNIX_S);
         for number in 0..2 {
             let name = ["c1", "c2"][number].parse().expect("a name");
             let message = outboxes[number].take(&name, &"a".parse().expect("a name"));

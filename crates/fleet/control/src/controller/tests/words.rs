@@ -93,3 +93,35 @@ fn the_policy_in_force_is_shown_as_it_was_given() {
     let reply = stage.controller.answer(ControlQuestion::Policy, &owner());
     assert_eq!(reply.status, 404, "{}", reply.json);
 }
+
+#[test]
+fn the_history_says_when_each_generation_was_made_by_whom_and_why() {
+    let mut stage = Stage::known(6);
+    stage.unix_s += 60;
+    stage.agents[0].is_gone = true;
+    suspect(&mut stage, &["10.0.0.1:11211"]);
+    stage.rounds(60);
+    stage.unix_s += 3600;
+    stage.rounds(1);
+    let change = replace("m2");
+    let plan = stage.plan(&change)["plan"].as_str().expect("a plan").to_owned();
+    let ann = Requester::Certified("evenkeel://f/operator/ann".parse().expect("an identity"));
+    let why = "its disk groans".to_owned();
+    let reply = stage.controller.answer(ControlQuestion::Apply { change, plan, why }, &ann);
+    assert_eq!(reply.status, 200, "{}", reply.json);
+    let reply = stage.controller.answer(ControlQuestion::History, &owner());
+    let history: Value = serde_json::from_str(&reply.json).expect("JSON");
+    let rows = history["generations"].as_array().expect("generations").iter();
+    let known: Vec<[&str; 2]> =
+        rows.map(|row| ["at", "who"].map(|name| row[name].as_str().expect("a text"))).collect();
+    let expected = [
+        ["2027-01-15T09:01:00Z", "ann"],
+        ["2027-01-15T08:01:00Z", "controller/c1"],
+        ["2027-01-15T08:00:00Z", "socket-owner"],
+    ];
+    assert_eq!(known, expected, "{history}");
+    assert_eq!(history["generations"][2]["unix_s"], UNIX_S);
+    let text = history["text"].as_str().expect("a text");
+    let words = "generation 3: its disk groans\n  made 2027-01-15T09:01:00Z by ann\n  cluster web: ";
+    assert!(text.starts_with(words) && text.contains("\ngeneration 2: m1 is lost"), "{text}");
+}

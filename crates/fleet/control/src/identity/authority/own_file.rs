@@ -1,6 +1,8 @@
 //! The file with a program's own certificate and its key: one file, so that a renewal replaces both in one step.
 
-use crate::identity::private_file::{PRIVATE, read_of_another, replace, replace_of_another};
+use crate::identity::private_file::{
+    PRIVATE, create_of_another, is_there, read_of_another, replace, replace_of_another,
+};
 use crate::identity::{FleetIdentity, IdentityError};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -93,6 +95,30 @@ pub fn keep_certificate_of(
     check(key, certificate_pem, identity, now_s)?;
     let write = |source| OwnFileError::Write { path: path.to_owned(), source };
     replace_of_another(path, &content(key, certificate_pem)).map_err(write)
+}
+
+/// Puts the first certificate of a program beside this one, and its key, into a new file.
+///
+/// # Errors
+/// As [`keep_certificate`]; also if there is anything of this name already.
+pub fn keep_first_certificate_of(
+    path: &Path,
+    key: &CertificateKey,
+    certificate_pem: &str,
+    identity: &FleetIdentity,
+    now_s: u64,
+) -> Result<(), OwnFileError> {
+    check(key, certificate_pem, identity, now_s)?;
+    let write = |source| OwnFileError::Write { path: path.to_owned(), source };
+    create_of_another(path, &content(key, certificate_pem)).map_err(write)
+}
+
+/// Whether there is anything where the certificate of a program beside this one shall be.
+///
+/// # Errors
+/// If that cannot be seen: there is no such folder, or another user could have made a link on the way.
+pub fn has_certificate_of(path: &Path) -> Result<bool, OwnFileError> {
+    is_there(path).map_err(|source| OwnFileError::Read { path: path.to_owned(), source })
 }
 
 /// The first certificate (DER) in the file of a program beside this one, and all that is in the file.

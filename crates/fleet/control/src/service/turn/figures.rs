@@ -32,7 +32,7 @@ impl TurnReport {
     pub(crate) fn without_members(&self) -> TurnReport {
         let TurnReport { boot, turn, seen, wait_ms, stays, .. } = *self;
         let (host, zone, texts) = (self.host.clone(), self.zone.clone(), self.texts.clone());
-        let (tune, changes, standard, members, routers) = Default::default();
+        let (agent, tune, changes, standard, members, routers) = Default::default();
         TurnReport {
             host,
             zone,
@@ -41,6 +41,7 @@ impl TurnReport {
             seen,
             wait_ms,
             stays,
+            agent,
             tune,
             changes,
             standard,

@@ -64,6 +64,11 @@ impl TurnReport {
         twice(&mut names)?;
         let sweeps = self.members.iter_mut().filter_map(|member| member.sweep.as_mut());
         sweeps.flat_map(|sweep| &mut sweep.trouble).for_each(shorten);
+        if let Some(agent) = &mut self.agent {
+            shorten(&mut agent.version);
+            agent.version = agent.version.replace(char::is_control, " ");
+            most("servers by hand", agent.by_hand.len(), MEMBERS_PER_HOST_MAX)?;
+        }
         if let Some(changes) = &mut self.changes {
             changes.check_limits()?;
         }

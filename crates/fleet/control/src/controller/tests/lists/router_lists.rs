@@ -157,7 +157,7 @@ fn heard(routers: usize, zone: impl Fn(usize) -> usize) -> Stage {
         router.client_address = Some(format!("r{number}:5000"));
         stage.message(ControllerMessage::Turn(agent.report));
     }
-    stage.controller.tick(Now::at_ms(stage.now_ms + 5_000));
+    stage.controller.tick(Now::at_ms(stage.now_ms + 5_000), stage.unix_s);
     stage
 }
 

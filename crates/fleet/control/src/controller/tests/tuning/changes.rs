@@ -96,10 +96,10 @@ impl ChangingFleet {
 
     fn tick_once(&mut self) {
         let (now, unix_s) = (Now::at_ms(self.stage.now_ms), self.stage.unix_s);
-        self.stage.controller.tick(now);
+        self.stage.controller.tick(now, unix_s);
         if let Some((second, _)) = &mut self.second {
             second.on_message(ControllerMessage::Changed, now, unix_s);
-            second.tick(now);
+            second.tick(now, unix_s);
             self.stage.controller.on_message(ControllerMessage::Changed, now, unix_s);
         }
     }

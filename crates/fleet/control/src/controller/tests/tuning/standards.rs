@@ -37,7 +37,7 @@ impl Stage {
         let report = self.agents[at].report.clone();
         self.now_ms += 1000;
         self.message(ControllerMessage::Turn(report.clone()));
-        self.controller.tick(Now::at_ms(self.now_ms));
+        self.controller.tick(Now::at_ms(self.now_ms), self.unix_s);
         let orders = self.runtime.block_on(self.seats.answer(&report, Duration::ZERO)).expect("a seat");
         self.agents[at].obey(orders.clone());
         orders.standard
@@ -250,7 +250,7 @@ fn a_controller_that_has_just_begun_tells_a_host_its_standard_in_its_first_answe
         controller.on_message(turn, Now::at_ms(1000), UNIX_S);
         let orders = stage.runtime.block_on(seats.answer(&agent.report, Duration::ZERO)).expect("a seat");
         assert_eq!(orders.standard, Some(expected.clone()), "{}", agent.report.host);
-        controller.tick(Now::at_ms(5000));
+        controller.tick(Now::at_ms(5000), UNIX_S);
         agent.report.turn += 1;
         let turn = ControllerMessage::Turn(agent.report.clone());
         controller.on_message(turn, Now::at_ms(5000), UNIX_S);
@@ -318,7 +318,7 @@ fn a_host_that_comes_from_another_controller_is_in_this_ones_audit_log_before_it
     for _ in 0..HEARD_AFTER + 2 {
         relayed(&mut stage);
         stage.now_ms += 1000;
-        stage.controller.tick(Now::at_ms(stage.now_ms));
+        stage.controller.tick(Now::at_ms(stage.now_ms), stage.unix_s);
     }
     let host: HostId = "h1".parse().expect("a name");
     assert!(stage.controller.tuning.standards.is_granted(&host));

@@ -1,6 +1,7 @@
 //! Settings of changes, from the policy, from a person, and from what is done.
 
 use super::*;
+use crate::service::turn::AgentReport;
 
 /// How many hosts may fail with a plan for this wish.
 #[track_caller]
@@ -33,4 +34,37 @@ fn no_host_may_fail_with_an_upgrade_unless_the_policy_or_a_person_says_otherwise
     check_troubled(upgrade(), Some(5), None, 5);
     check_troubled(upgrade(), Some(5), Some(1), 1);
     check_troubled(upgrade(), None, Some(2), 2);
+}
+
+#[test]
+fn a_plan_names_servers_without_a_take_over_and_how_people_upgrade_them() {
+    let mut fleet = ChangingFleet::new(24, 1.0);
+    for (at, agent) in fleet.stage.agents.iter_mut().enumerate() {
+        agent.report.changes.as_mut().expect("it says so").allowed.push(ActKind::Upgrade);
+        let member = agent.report.members[0].member.clone();
+        let by_hand = if at < 2 { vec![member] } else { Vec::new() };
+        agent.report.agent =
+            Some(AgentReport { version: "0.1.0".to_owned(), program: None, controllers: 0, by_hand });
+    }
+    fleet.turns(1);
+    let mut shown = |wish| {
+        let scope = "all".parse().expect("a scope");
+        let (_, asked) = fleet.ask(ControlQuestion::TuneAsk { scope, what: TuneWhat::Plan(wish) });
+        fleet.turns(4);
+        let id = asked["id"].as_str().expect("a name").parse().expect("a name");
+        let terms = ChangeTerms { accept: vec!["all".to_owned()], ..ChangeTerms::default() };
+        fleet.ask(ControlQuestion::ChangeHosts(ChangeWanted { id, terms, confirmed: None })).1
+    };
+    let upgrade = shown(PlanWish::Version("0.2.0".to_owned()));
+    let text = upgrade["text"].as_str().expect("a text");
+    assert!(
+        text.contains("by hand, since nothing takes over from them: 2 servers, one after the other"),
+        "{text}"
+    );
+    let first = upgrade["by_hand"][0]["member"].as_str().expect("a member");
+    let command = format!("  evenkeel control drain {first} --apply --why \"upgrade to 0.2.0\"\n");
+    assert!(text.contains(&command), "{text}");
+    assert_eq!(upgrade["by_hand"].as_array().map(Vec::len), Some(2));
+    let tuning = shown(PlanWish::Profile("memcached".to_owned()));
+    assert_eq!(tuning["by_hand"], json!([]));
 }
