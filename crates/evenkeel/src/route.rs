@@ -202,7 +202,7 @@ fn serve(
     if let Some(endpoint) = endpoint {
         let pages =
             RoutePages { shared: Arc::clone(&shared), view: view.clone(), clock, workers: options.proxies };
-        start("admin", move || endpoint.serve_pages(pages, "route", "requests are routed without them"))?;
+        start("admin", move || endpoint.serve_process(pages, "route", "requests are routed without them"))?;
     }
     if let Some(queue) = shared.spool() {
         let log = AsyncLog { queue, nudge: network.nudge(), files: LogFiles::new(options) };

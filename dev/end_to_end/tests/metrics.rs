@@ -123,7 +123,29 @@ fn a_scrape_of_a_running_server_counts_what_clients_have_done() {
     assert!(named("worker-0") && named("worker-1") && named("admin"), "{threads:?}");
     assert_eq!(fetch(address, "/healthz"), "ok\n");
     assert_eq!(fetch(address, "/readyz"), "ready\n");
-    assert!(fetch(address, "/api/v1/stats").contains("\"curr_items\":1"));
+    let report = fetch(address, "/api/v1/stats");
+    assert!(report.contains("\"curr_items\":1"), "{report}");
+    let listener = format!("\"address\":\"{address_of_cache}\",\"connections\":1}}");
+    assert!(report.contains(&listener), "{listener}: {report}");
+}
+
+#[test]
+fn a_browser_gets_a_page_of_the_server_and_others_a_list() {
+    let server = start(&["-t", "1", "--metrics-listen", "127.0.0.1:0"]);
+    let address = endpoint(&server);
+    let opened = |path: &str, host: &str| {
+        ask(
+            address,
+            &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\nConnection: close\r\n\r\n"),
+        )
+    };
+    let page = opened("/", &address.to_string());
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("src=\"process/page.js\""), "{page}");
+    assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+    assert!(opened("/process/page.js", "localhost").starts_with("HTTP/1.1 200 "));
+    assert!(opened("/", "evil.example").starts_with("HTTP/1.1 421 "));
+    assert!(opened("/console.js", "localhost").starts_with("HTTP/1.1 404 "));
+    assert!(fetch(address, "/").contains("/metrics        for Prometheus"));
 }
 
 #[test]

@@ -176,6 +176,9 @@ fn a_router_tells_what_it_has_done() {
     assert!(sum("evenkeel_route_bytes_total") > 1000.0 && sum("mcrouter_resident_memory_bytes") > 1e6);
     assert_eq!(fetch(address, "/readyz"), "ready\n");
     assert!(fetch(address, "/api/v1/stats").contains("\"cmd_set_count\": 20"));
+    let servers: String = fetch(address, "/api/v1/servers").split_whitespace().collect();
+    assert!(addresses.iter().all(|server| servers.contains(&format!("\"{server}\":{{"))), "{servers}");
+    assert_eq!(servers.matches("\"available\":true").count(), 2, "{servers}");
     assert_eq!(stat(&router, "count", "get_misses_count"), "1");
 
     let top = std::process::Command::new(end_to_end::subject::router().get_program())

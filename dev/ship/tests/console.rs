@@ -10,30 +10,44 @@ use ship::commands::said;
 
 use crate::tools::{binary, have};
 
+mod browser;
+
 /// A cluster, and where its console is.
 struct Cluster {
     child: Child,
     console: String,
     folder: PathBuf,
+    /// What it has said until then.
+    said: String,
 }
 
 impl Cluster {
-    fn start() -> Option<Cluster> {
-        let folder = target_directory().join("tmp").join(format!("console-{}", std::process::id()));
+    fn start(name: &str, port: u16) -> Option<Cluster> {
+        let folder = target_directory().join("tmp").join(format!("console-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let mut command = Command::new(binary()?);
         command
-            .args(["up", "--port", "23500", "--servers", "3", "--memory", "16", "--dir"])
+            .args(["up", "--port", &port.to_string(), "--servers", "3", "--memory", "16", "--dir"])
             .arg(folder.join("up"));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("start");
         let lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
         let mut said = lines.map_while(Result::ok);
-        let console = said.find_map(|line| Some(line.trim().strip_prefix("console")?.trim().to_owned()));
+        let mut before = String::new();
+        let console = said.find_map(|line| {
+            before += &format!("{line}\n");
+            Some(line.trim().strip_prefix("console")?.trim().to_owned())
+        });
         let console = console.expect("the address of the console");
         // What it says later must not fill the pipe.
         std::thread::spawn(move || said.for_each(drop));
-        Some(Cluster { child, console, folder })
+        Some(Cluster { child, console, folder, said: before })
+    }
+
+    /// What it has said between these words and the next space.
+    fn named(&self, words: &str) -> &str {
+        let (_, rest) = self.said.split_once(words).unwrap_or_else(|| panic!("{words}: {}", self.said));
+        rest.split_whitespace().next().expect("an address follows")
     }
 
     fn control(&self, words: &[&str]) {
@@ -72,7 +86,7 @@ fn every_page_is_drawn_and_hostile_texts_are_texts() {
     if !have(&[("chromium", "Debian: chromium")]) {
         return;
     }
-    let Some(cluster) = Cluster::start() else { return };
+    let Some(cluster) = Cluster::start("pages", 23500) else { return };
     cluster.control(&["freeze", "cluster/cache", "--why", "<img src=x onerror=alert(1)>"]);
     let hostile = "<b>key</b>%E2%80%AE";
     for (page, expected) in [

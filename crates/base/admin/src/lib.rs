@@ -5,6 +5,7 @@
 //! GET /healthz          "ok" while this thread runs
 //! GET /readyz           Source::readiness    200, or 503 and why
 //! GET /api/v1/NAME      Source::report       JSON, or 404
+//! GET /                 a list of these, or for browsers a page of the site, if there is one
 //! ```
 //!
 //! Everything runs on the one thread that calls [`AdminListener::serve`], by hyper and tokio. A [`Source`] reads; there is no
@@ -119,7 +120,17 @@ impl AdminListener {
 
     /// Serves until the process ends: returns only if it cannot begin.
     pub fn serve(self, source: Arc<dyn Source>, limits: Limits) -> Result<(), Error> {
-        self.serve_all(pages::AdminPages::new(source, limits.page_age), None, limits)
+        self.serve_all(pages::AdminPages::new(source, None, limits.page_age), None, limits)
+    }
+
+    /// The same with a site for browsers: what they get of `/`, and of every path that is no page or report of the source.
+    pub fn serve_with_site(
+        self,
+        source: Arc<dyn Source>,
+        site: Arc<dyn site::BrowserSite>,
+        limits: Limits,
+    ) -> Result<(), Error> {
+        self.serve_all(pages::AdminPages::new(source, Some(site), limits.page_age), None, limits)
     }
 
     /// Serves pages for browsers in the same way, over TLS if there are settings for it.

@@ -1,7 +1,7 @@
 //! The pages, and how they become replies.
 
 use std::collections::HashMap;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::Source;
 use crate::answers::Answers;
+use crate::site::{BrowserSite, SiteAnswers};
 
 /// Prometheus' text format. Scrapers that would prefer OpenMetrics take it, too; families keep the names that
 /// dashboards know, which OpenMetrics would not allow for all of them.
@@ -29,18 +30,40 @@ const INDEX: &str = "\
 
 /// Paths of pages; reports have others.
 const PAGES: [&str; 4] = ["/", "/metrics", "/healthz", "/readyz"];
+/// What browsers accept, and programs that scrape do not ask for.
+const HTML: &str = "text/html";
 
 /// The pages, and those that were built last.
 pub(crate) struct AdminPages {
     source: Arc<dyn Source>,
+    /// Pages for browsers, at `/` and at paths that are none of these.
+    site: Option<Arc<SiteAnswers>>,
     page_age: Duration,
     /// By name; only pages that exist, so that clients cannot make it grow.
     kept: Mutex<HashMap<String, (Instant, Bytes)>>,
 }
 
 impl AdminPages {
-    pub(crate) fn new(source: Arc<dyn Source>, page_age: Duration) -> AdminPages {
-        AdminPages { source, page_age, kept: Mutex::default() }
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        site: Option<Arc<dyn BrowserSite>>,
+        page_age: Duration,
+    ) -> AdminPages {
+        let site = site.map(|site| Arc::new(SiteAnswers(site)));
+        AdminPages { source, site, page_age, kept: Mutex::default() }
+    }
+
+    /// The site, if a browser asks for what is no page of ours. Of `/` others get a list of what there is.
+    fn site_for(&self, request: &Request<Incoming>) -> Option<Arc<SiteAnswers>> {
+        let site = self.site.as_ref()?;
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return None;
+        }
+        let is_the_sites = match request.uri().path() {
+            "/" => accepts_html(request),
+            path => !path.starts_with("/api/") && !PAGES.contains(&path),
+        };
+        is_the_sites.then(|| Arc::clone(site))
     }
 
     /// No page takes a body: the request is refused before one is read.
@@ -106,8 +129,22 @@ impl Answers for AdminPages {
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send {
-        ready(self.reply_to(&request))
+        let answer = match self.site_for(&request) {
+            Some(site) => Ok(site.answer(request)),
+            None => Err(self.reply_to(&request)),
+        };
+        async move {
+            match answer {
+                Ok(page) => page.await,
+                Err(reply) => reply,
+            }
+        }
     }
+}
+
+fn accepts_html(request: &Request<Incoming>) -> bool {
+    let accepted = request.headers().get_all(header::ACCEPT);
+    accepted.iter().filter_map(|value| value.to_str().ok()).any(|value| value.contains(HTML))
 }
 
 fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

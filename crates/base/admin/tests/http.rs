@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use admin::site::{BrowserSite, SiteAnswer, SiteReply, SiteRequest};
 use admin::{AdminListener, Limits, Source};
 
 /// For failures only.
@@ -97,6 +98,54 @@ fn each_page_has_its_status_and_type() {
     check(address, "GET", "/favicon.ico", "404", "not found");
     check(address, "POST", "/metrics", "405", "");
     check(address, "DELETE", "/api/v1/stats", "405", "");
+}
+
+/// A page for browsers that says for which path it is.
+struct Front;
+
+impl BrowserSite for Front {
+    fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
+        let body = format!("front {} {:?}", request.path, request.host).into();
+        let reply = SiteReply { status: 200, content_type: "text/html", body, headers: Vec::new() };
+        Box::pin(std::future::ready(reply))
+    }
+}
+
+#[test]
+fn browsers_get_a_page_where_programs_get_a_list() {
+    let listener = AdminListener::bind(Some("127.0.0.1"), 0).expect("a free port");
+    let address = listener.addresses()[0];
+    std::thread::spawn(move || {
+        listener.serve_with_site(Arc::new(Counted::default()), Arc::new(Front), fresh())
+    });
+    let accepting = |path: &str, accept: &str| {
+        ask(
+            address,
+            &format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"),
+        )
+    };
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    assert!(accepting("/", browser).ends_with("front / Some(\"x\")"));
+    for program in ["*/*", "text/plain", "application/json"] {
+        let reply = accepting("/", program);
+        assert!(reply.contains("for Prometheus") && !reply.contains("front"), "{program}: {reply}");
+    }
+    check(address, "GET", "/", "200", "for Prometheus");
+    check(address, "GET", "/page.js", "200", "front /page.js");
+    check(address, "POST", "/page.js", "404", "");
+    check(address, "POST", "/", "405", "");
+    // What is a page of the source or a report is none of the site's, whoever asks.
+    for (path, expected) in [
+        ("/metrics", "built 1\n"),
+        ("/healthz", "ok\n"),
+        ("/readyz", "not ready: the cache is still empty\n"),
+        ("/api/v1/stats", "{\"answer\":42}"),
+        ("/api/v1/other", "no such report\n"),
+    ] {
+        let reply = accepting(path, browser);
+        assert!(reply.ends_with(expected), "{path}: {reply}");
+    }
+    check(address, "GET", "/api/v2/x", "404", "not found");
 }
 
 #[test]

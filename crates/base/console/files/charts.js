@@ -3,12 +3,11 @@
 import { h, svg } from "./dom.js";
 import { SLOT_STATES, isKnown, time } from "./words.js";
 
-/** Edge of a slot's shape, and the distance to the next one, in pixels. */
-const CELL = 9;
-const STEP = 11;
+/** Distance from a slot to the next one in pixels; its shape is 9 wide. */
+export const STEP = 11;
 
 /**
- * Shapes of states, as a path in a square of `CELL`: a state is seen without its colour, too.
+ * Shapes of states, as a path in a square of nine pixels: a state is seen without its colour, too.
  * @type {Record<string, string>}
  */
 const SHAPES = {
@@ -68,11 +67,12 @@ export function spark(points, words) {
  * @param {string} title
  * @param {{name: string, points: Point[]}[]} series
  * @param {(value: number) => string} words
+ * @param {string} [none] What is said while there are too few points.
  */
-export function chart(title, series, words) {
+export function chart(title, series, words, none = "No figures yet: agents tell them every 15 s.") {
   const known = series.flatMap(({ points }) => points).filter((point) => isKnown(point.value));
-  const head = (/** @type {string} */ now) => h("figcaption", {}, h("span", {}, title), h("span", { class: "figure" }, now));
-  if (known.length < 2) return h("figure", { class: "chart" }, head(""), h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."));
+  const head = (/** @type {string[]} */ now) => h("figcaption", {}, h("span", {}, title), h("span", { class: "keys" }, now.map((text, at) => h("span", { class: now.length > 1 ? "figure key key" + at : "figure" }, text))));
+  if (known.length < 2) return h("figure", { class: "chart" }, head([]), h("p", { class: "empty" }, none));
   const values = known.map((point) => /** @type {number} */ (point.value));
   const top = nice(Math.max(...values));
   const [from, to] = [Math.min(...known.map((point) => point.at)), Math.max(...known.map((point) => point.at))];
@@ -90,7 +90,7 @@ export function chart(title, series, words) {
     return (series.length > 1 ? name + " " : "") + (isKnown(value) ? words(value) : "–");
   });
   const said = `${title}: now ${last.join(", ")}; from ${words(Math.min(...values))} to ${words(Math.max(...values))} between ${time(from)} and ${time(to)}`;
-  return h("figure", { class: "chart" }, head(last.join(" · ")), svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said }, scale, times, lines));
+  return h("figure", { class: "chart" }, head(last), svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said }, scale, times, lines));
 }
 
 /**
@@ -123,4 +123,29 @@ function nice(value) {
 export function bar(share, text) {
   const used = isKnown(share) ? Math.max(0, Math.min(share, 1)) : 0;
   return h("span", { class: "bar" }, svg("svg", { width: 60, height: 8, viewBox: "0 0 60 8", "aria-hidden": "true" }, svg("rect", { class: "room", width: 60, height: 8 }), svg("rect", { class: "used", width: used * 60, height: 8 })), h("span", { class: "figure" }, text));
+}
+
+/**
+ * What something is used for: a bar of parts, and a list of them.
+ * @param {string} title
+ * @param {[string, number][]} uses Parts of the whole, each with its name. Those that are not known are left out.
+ * @param {number} whole
+ * @param {(value: number) => string} words
+ */
+export function parts(title, uses, whole, words) {
+  const known = uses.filter(([, value]) => isKnown(value));
+  const free = whole - known.reduce((sum, [, value]) => sum + value, 0);
+  let x = 0;
+  const drawn = known.map(([, value], at) => {
+    const width = Math.max(0, Math.min((value / whole) * 100, 100 - x));
+    x += width;
+    return svg("rect", { class: "part part" + at, x: x - width, width, height: 10 });
+  });
+  const key = (/** @type {string} */ look) => svg("svg", { width: 12, height: 12, viewBox: "0 0 12 12", "aria-hidden": "true" }, svg("rect", { class: look, width: 12, height: 12 }));
+  const entries = known.map(([name, value], at) => h("span", {}, key("part part" + at), ` ${name} ${words(value)}`));
+  const said = `${title}: ` + known.map(([name, value]) => `${name} ${words(value)}`).join(", ") + ` of ${words(whole)}`;
+  return [
+    svg("svg", { class: "parts", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": said }, svg("rect", { class: "room", width: 100, height: 10 }), drawn),
+    h("p", { class: "legend" }, entries, h("span", {}, key("room"), ` free ${words(Math.max(free, 0))}`)),
+  ];
 }

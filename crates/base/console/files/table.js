@@ -44,7 +44,7 @@ export function table(id, caption, columns, rows, redraw) {
   });
   const row = (/** @type {R} */ one) => h("tr", {}, columns.map((column, at) => (at === 0 ? h("th", { scope: "row" }, column.cell(one)) : h("td", { class: column.isText ? null : "figure" }, column.cell(one)))));
   const more = shown.length > ROWS_MAX ? h("p", { class: "quiet" }, `The first ${ROWS_MAX} of ${shown.length} rows. Order them by another column to see others.`) : null;
-  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, shown.slice(0, ROWS_MAX).map(row))), more);
+  return h("div", { class: "wide", id: id + "-table", tabindex: 0, role: "region", "aria-label": caption }, h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, shown.slice(0, ROWS_MAX).map(row))), more);
 }
 
 /**

@@ -2,7 +2,7 @@
 
 use crate::kept::tag;
 
-/// A file.
+/// A file. Its path is that on the site.
 pub(crate) struct ConsoleFile {
     path: &'static str,
     pub(crate) content_type: &'static str,
@@ -23,14 +23,20 @@ macro_rules! files {
     };
 }
 
-static FILES: [ConsoleFile; 16] = files! {
-    "/": HTML, "index.html";
+/// Of both sites.
+static SHARED: [ConsoleFile; 6] = files! {
     "/console.css": CSS, "console.css";
-    "/console.js": SCRIPT, "console.js";
+    "/live.js": SCRIPT, "live.js";
     "/dom.js": SCRIPT, "dom.js";
     "/words.js": SCRIPT, "words.js";
     "/charts.js": SCRIPT, "charts.js";
     "/table.js": SCRIPT, "table.js";
+};
+
+/// Of a controller's console.
+static FLEET: [ConsoleFile; 12] = files! {
+    "/": HTML, "index.html";
+    "/console.js": SCRIPT, "console.js";
     "/pages/fleet.js": SCRIPT, "pages/fleet.js";
     "/pages/cluster.js": SCRIPT, "pages/cluster.js";
     "/pages/server.js": SCRIPT, "pages/server.js";
@@ -39,15 +45,44 @@ static FILES: [ConsoleFile; 16] = files! {
     "/pages/key.js": SCRIPT, "pages/key.js";
     "/pages/host.js": SCRIPT, "pages/host.js";
     "/pages/history.js": SCRIPT, "pages/history.js";
+    "/pages/change.js": SCRIPT, "pages/change.js";
     "/pages/lab.js": SCRIPT, "pages/lab.js";
 };
 
-impl ConsoleFile {
+/// Of the page of one process.
+static PROCESS: [ConsoleFile; 7] = files! {
+    "/": HTML, "process/index.html";
+    "/process/page.js": SCRIPT, "process/page.js";
+    "/process/seen.js": SCRIPT, "process/seen.js";
+    "/process/heat.js": SCRIPT, "process/heat.js";
+    "/process/parts.js": SCRIPT, "process/parts.js";
+    "/process/server.js": SCRIPT, "process/server.js";
+    "/process/router.js": SCRIPT, "process/router.js";
+};
+
+/// The sites that files are of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FilesOf {
+    Fleet,
+    Process,
+}
+
+impl FilesOf {
     /// The file at a path.
-    pub(crate) fn at(path: &str) -> Option<&'static ConsoleFile> {
-        FILES.iter().find(|file| file.path == path)
+    pub(crate) fn at(self, path: &str) -> Option<&'static ConsoleFile> {
+        self.all().find(|file| file.path == path)
     }
 
+    fn all(self) -> impl Iterator<Item = &'static ConsoleFile> {
+        let own: &[ConsoleFile] = match self {
+            FilesOf::Fleet => &FLEET,
+            FilesOf::Process => &PROCESS,
+        };
+        own.iter().chain(&SHARED)
+    }
+}
+
+impl ConsoleFile {
     /// Its tag, as in `etag`.
     pub(crate) fn tag(&self) -> String {
         tag(self.bytes)
@@ -56,27 +91,39 @@ impl ConsoleFile {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     /// What a script imports, and what the page names, is there under the path that a browser makes of it.
     #[test]
     fn every_file_that_another_one_names_is_served() {
-        let mut named = 0;
-        for file in &FILES {
-            let text = std::str::from_utf8(file.bytes).expect("files are text");
-            for mark in ["from \"", "src=\"", "stylesheet\" href=\""] {
-                for rest in text.split(mark).skip(1) {
-                    let name = rest.split('"').next().expect("a name ends");
-                    let folder = &file.path[..=file.path.rfind('/').expect("a path has a folder")];
-                    let path = match name.strip_prefix("../") {
-                        Some(name) => format!("/{name}"),
-                        None => format!("{folder}{}", name.trim_start_matches("./").trim_start_matches('/')),
-                    };
-                    assert!(ConsoleFile::at(&path).is_some(), "{} names {name}: {path}", file.path);
-                    named += 1;
-                }
+        for files in [FilesOf::Fleet, FilesOf::Process] {
+            let mut named = HashSet::from(["/".to_owned()]);
+            for file in files.all() {
+                named.extend(named_in(file));
+            }
+            for path in &named {
+                assert!(files.at(path).is_some(), "{files:?}: {path}");
+            }
+            for file in files.all() {
+                assert!(named.contains(file.path), "{files:?}: nothing names {}", file.path);
             }
         }
-        assert!(named >= FILES.len() - 1, "{named}");
+    }
+
+    /// Paths of the files that a file names.
+    fn named_in(file: &ConsoleFile) -> Vec<String> {
+        let text = std::str::from_utf8(file.bytes).expect("files are text");
+        let folder = &file.path[..=file.path.rfind('/').expect("a path has a folder")];
+        let names = ["from \"", "src=\"", "stylesheet\" href=\""]
+            .into_iter()
+            .flat_map(|mark| text.split(mark).skip(1));
+        let names = names.map(|rest| rest.split('"').next().expect("a name ends"));
+        let path = |name: &str| match name.strip_prefix("../") {
+            Some(name) => format!("/{name}"),
+            None => format!("{folder}{}", name.trim_start_matches("./").trim_start_matches('/')),
+        };
+        names.map(path).collect()
     }
 }

@@ -6,25 +6,30 @@
 //!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
 //! ```
 //!
+//! [`ProcessSite`] is the page of one server or router: it has files only, and reads the reports beside it.
+//!
 //! Every answer has the headers that keep a page from loading, running or being framed by anything else. Nothing here knows what is
 //! shown: the crate has files, headers and a memory of documents. No clock is read but for the age of a document.
 
 mod files;
 mod gate;
 mod kept;
+mod meant;
+mod process;
 mod under_way;
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteMethod, SiteReply, SiteRequest};
 
-use files::ConsoleFile;
+use files::{ConsoleFile, FilesOf};
 pub use gate::ConsoleGate;
 use gate::TOKEN_LIFETIME;
 use kept::{KeptDocument, KeptDocuments};
+use meant::MeantHost;
+pub use process::ProcessSite;
 use under_way::{Answered, AnswersUnderWay, UNDER_WAY_MAX};
 
 /// A document, or why there is none.
@@ -58,6 +63,8 @@ pub struct ConsoleSite<D> {
     documents: D,
     kept: KeptDocuments,
     under_way: AnswersUnderWay,
+    /// Of those that may read because they are of this host.
+    meant: Option<MeantHost>,
     readers: ConsoleReaders,
 }
 
@@ -97,7 +104,11 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
     /// Of these documents, for these browsers.
     pub fn new(documents: D, readers: ConsoleReaders) -> ConsoleSite<D> {
         let (kept, under_way) = (KeptDocuments::default(), AnswersUnderWay::default());
-        ConsoleSite { documents, kept, under_way, readers }
+        let meant = match &readers {
+            ConsoleReaders::ThisHost(name) => Some(MeantHost::new(name.clone())),
+            ConsoleReaders::Admitted(_) => None,
+        };
+        ConsoleSite { documents, kept, under_way, meant, readers }
     }
 
     /// The answer to a request that changes something: a token becomes a cookie.
@@ -154,37 +165,19 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
         };
         Some(Answered { status, document })
     }
-
-    /// Whether a browser means this program. A page of somebody else's may have a name that leads here (DNS rebinding); it has no address
-    /// of ours, since a browser takes the name for the origin.
-    fn is_meant(&self, host: Option<&str>) -> bool {
-        let ConsoleReaders::ThisHost(name) = &self.readers else { return true };
-        let Some(host) = host else { return false };
-        let bare = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((address, _)) => address,
-            None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-        };
-        bare.parse::<IpAddr>().is_ok()
-            || bare.eq_ignore_ascii_case("localhost")
-            || name.as_ref().is_some_and(|name| bare.eq_ignore_ascii_case(name))
-    }
 }
 
 impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
     fn answer(self: Arc<Self>, request: SiteRequest) -> SiteAnswer {
         Box::pin(async move {
-            if !self.is_meant(request.host.as_deref()) {
-                let found = request.host.as_deref().unwrap_or("none");
-                let text = format!(
-                    "expected an address of this host, localhost or the name that the console was started with; found {found:?}\n"
-                );
-                return reply(421, PLAIN, text.into());
+            if let Some(refused) = self.meant.as_ref().and_then(|meant| meant.refusal(&request)) {
+                return refused;
             }
             if request.method == SiteMethod::Post {
                 return self.exchanged(&request);
             }
-            if let Some(file) = ConsoleFile::at(&request.path) {
-                return tagged(file.content_type, Bytes::from_static(file.bytes), &file.tag(), &request);
+            if let Some(file) = FilesOf::Fleet.at(&request.path) {
+                return file_reply(file, &request);
             }
             if !self.may_read(&request) {
                 return reply(401, JSON, NOT_ADMITTED.into());
@@ -211,6 +204,10 @@ impl<D: ConsoleDocuments> BrowserSite for ConsoleSite<D> {
             }
         })
     }
+}
+
+fn file_reply(file: &'static ConsoleFile, request: &SiteRequest) -> SiteReply {
+    tagged(file.content_type, Bytes::from_static(file.bytes), &file.tag(), request)
 }
 
 /// An answer with a tag, or none of its bytes if the browser has them.

@@ -213,6 +213,34 @@ fn beyond_a_limit_of_answers_on_their_way_a_question_is_refused() {
     assert_eq!(ask(UNDER_WAY_MAX).0, None);
 }
 
+/// What a browser gets of the page of one process.
+fn of_process(request: SiteRequest) -> SiteReply {
+    let mut answer = Arc::new(ProcessSite::new(Some("cache-1".to_owned()))).answer(request);
+    poll(&mut answer).expect("it has files only")
+}
+
+#[test]
+fn the_page_of_a_process_has_the_same_headers_and_hosts() {
+    for path in ["/", "/process/page.js", "/charts.js", "/nothing", "/console.js"] {
+        let reply = of_process(request(path));
+        assert_eq!(
+            reply.status,
+            if ["/nothing", "/console.js"].contains(&path) { 404 } else { 200 },
+            "{path}"
+        );
+        let policy = header(&reply, "content-security-policy").expect("a policy");
+        assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+    }
+    for (host, status) in
+        [("10.0.0.5:9150", 200), ("cache-1:9150", 200), ("localhost", 200), ("evil.example:9150", 421)]
+    {
+        let reply = of_process(SiteRequest { host: Some(host.to_owned()), ..request("/") });
+        assert_eq!(reply.status, status, "{host}");
+    }
+    let tag = header(&of_process(request("/")), "etag").map(str::to_owned);
+    assert_eq!(of_process(SiteRequest { has: tag, ..request("/") }).status, 304);
+}
+
 #[test]
 fn over_a_network_documents_are_for_those_who_are_admitted() {
     let gate = Arc::new(ConsoleGate::new(Arc::new(|der| der == b"reader")));

@@ -1,4 +1,4 @@
-//! The HTTP endpoint of a server (`--metrics-listen`): its address, and where its pages come from.
+//! The HTTP endpoint of a server or router (`--metrics-listen`): its address, and where its pages come from.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use admin::{AdminListener, Limits, Source};
+use console::ProcessSite;
 use server::metrics::Monitor;
 use server::options::MetricsAddress;
 use stdx::clock::Now;
@@ -18,6 +19,8 @@ use crate::process::flag_files;
 /// A bound endpoint.
 pub(crate) struct Endpoint {
     listener: AdminListener,
+    /// The host of its address, as given: a name by which browsers may ask for a page.
+    name: Option<String>,
 }
 
 /// The address of pages, `HOST:PORT` on a command line. Anybody who reaches it can read.
@@ -59,7 +62,7 @@ impl Endpoint {
 
     /// The same from a host and a port; without a host, every interface.
     pub(crate) fn at(host: Option<&str>, port: u16) -> Result<Endpoint, admin::Error> {
-        Ok(Endpoint { listener: AdminListener::bind(host, port)? })
+        Ok(Endpoint { listener: AdminListener::bind(host, port)?, name: host.map(str::to_owned) })
     }
 
     /// Takes the sockets of the server that this one takes over if they are at this address, and otherwise binds it.
@@ -77,7 +80,7 @@ impl Endpoint {
         };
         let sockets: Vec<TcpListener> = passed.into_iter().map(TcpListener::from).collect();
         match !sockets.is_empty() && sockets.iter().all(is_wanted) {
-            true => Ok(Endpoint { listener: AdminListener::of(sockets) }),
+            true => Ok(Endpoint { listener: AdminListener::of(sockets), name: host.map(str::to_owned) }),
             false => Endpoint::bind(address),
         }
     }
@@ -102,7 +105,7 @@ impl Endpoint {
         clock: impl Fn() -> Now + Send + Sync + 'static,
     ) {
         let pages = Pages { monitor, host, clock };
-        self.serve_pages(pages, "serve", "the cache is served without them");
+        self.serve_process(pages, "serve", "the cache is served without them");
     }
 
     /// Serves other pages on a thread of its own.
@@ -117,11 +120,21 @@ impl Endpoint {
         spawned.map(drop).map_err(|error| Failure::system("start a thread for metrics", error))
     }
 
-    /// The same for other pages. `hint` says what a failure leaves.
-    pub(crate) fn serve_pages(self, pages: impl Source, verb: &str, hint: &str) {
-        if let Err(error) = self.listener.serve(Arc::new(pages), Limits::default()) {
-            Failure::other(error).hint(hint).report(Some(verb));
-        }
+    /// Serves the pages of a process that handles requests, with the one for browsers. `hint` says what a failure leaves.
+    pub(crate) fn serve_process(self, pages: impl Source, verb: &str, hint: &str) {
+        let site = Arc::new(ProcessSite::new(self.name));
+        report(self.listener.serve_with_site(Arc::new(pages), site, Limits::default()), verb, hint);
+    }
+
+    fn serve_pages(self, pages: impl Source, verb: &str, hint: &str) {
+        report(self.listener.serve(Arc::new(pages), Limits::default()), verb, hint);
+    }
+}
+
+/// Reports that pages could not be served.
+fn report(served: Result<(), admin::Error>, verb: &str, hint: &str) {
+    if let Err(error) = served {
+        Failure::other(error).hint(hint).report(Some(verb));
     }
 }
 

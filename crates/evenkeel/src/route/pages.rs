@@ -33,6 +33,7 @@ impl Source for RoutePages {
     fn report(&self, name: &str) -> Option<String> {
         match name {
             "stats" => Some(self.shared.statistics_json(&facts(self.clock), &self.view.counts())),
+            "servers" => Some(self.shared.servers_json(&facts(self.clock))),
             "hot_keys" => self.shared.hot_keys_json(&facts(self.clock)),
             _ => None,
         }

@@ -53,6 +53,11 @@ impl RouterShared {
             .to_pretty_json()
     }
 
+    /// Each server, as a JSON object with `uptime_us`, the moment of `facts`.
+    pub fn servers_json(&self, facts: &ReportFacts) -> String {
+        figures::servers(self, facts).to_json()
+    }
+
     /// The keys with most requests, as a JSON object; `None` with `--hide-hot-keys`.
     pub fn hot_keys_json(&self, facts: &ReportFacts) -> Option<String> {
         hot_keys::json(self, facts.now)

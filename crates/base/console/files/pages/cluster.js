@@ -5,15 +5,20 @@ import { table } from "../table.js";
 import { counted } from "../words.js";
 import { SERVER_COLUMNS } from "./servers.js";
 
-/** Half an hour of points is asked for; a controller that has too many gives the last ones. */
+/** Half an hour of points is asked for. */
 const SINCE_S = 1800;
+/** Of so many servers a controller gives them all: 120 of each. Of more, the last ones are shown. */
+const COURSES_MAX = 128;
 
 export const title = (/** @type {string} */ name) => "Cluster " + name;
-export const reads = (/** @type {string} */ name) => {
+export const reads = (/** @type {string} */ name, /** @type {Record<string, any>} */ { latest }) => {
   const path = "/v1/figures?cluster=" + encodeURIComponent(name);
   // The same path for a minute, so that tabs and polls share an answer.
   const since = Math.floor(Date.now() / 60000) * 60 - SINCE_S;
-  return { latest: path, points: `${path}&since=${since}` };
+  /** @type {Record<string, string>} */
+  const documents = { latest: path };
+  if (latest?.servers?.length <= COURSES_MAX) documents.points = `${path}&since=${since}`;
+  return documents;
 };
 export const optional = new Set(["points"]);
 
@@ -23,7 +28,7 @@ export const optional = new Set(["points"]);
  * @param {() => void} redraw
  */
 export function draw({ latest, points }, name, redraw) {
-  const rows = points.error ? latest.servers : points.servers;
+  const rows = points?.servers ?? latest.servers;
   return [
     h("h1", {}, "Cluster ", shown(name)),
     h("p", { class: "quiet" }, counted(rows.length, "server"), " in its slots. ", h("a", { href: "#/" }, "All clusters")),

@@ -1,7 +1,7 @@
 // The fleet: what needs a person, clusters with their slots, service levels, what is on its way, zones.
 
-import { bar, slots, spark } from "../charts.js";
-import { command, h, name } from "../dom.js";
+import { STEP, bar, slots, spark } from "../charts.js";
+import { command, h, name, visible } from "../dom.js";
 import { table } from "../table.js";
 import { availability, bytes, counted, isKnown, micros, percent, short, SLOT_STATES } from "../words.js";
 
@@ -11,6 +11,9 @@ export const reads = () => ({ summary: "/v1/summary" });
 /** Sums that were seen, by cluster: ten minutes, two seconds apart. @type {Map<string, {at: number, value: number | null}[]>} */
 const seen = new Map();
 const SEEN_MAX = 300;
+
+/** Needs that are seen at once; the others are a click away, so that clusters are not pushed out of sight. */
+const NEEDS_SEEN = 8;
 
 const URGENCIES = /** @type {Record<string, string>} */ ({ now: "Now", soon: "Soon", note: "Note" });
 
@@ -72,18 +75,20 @@ function needs(summary) {
     h("li", { class: "need " + need.urgency }, h("span", { class: "urgency" }, URGENCIES[need.urgency] ?? need.urgency), h("span", { class: "what" }, about(need)), need.command ? command(need.command) : null),
   );
   const more = summary.needs_left_out ? h("p", { class: "quiet" }, `${summary.needs_left_out} more; evenkeel control status lists all.`) : null;
+  const others = rows.slice(NEEDS_SEEN);
+  const rest = others.length ? h("details", { id: "needs" }, h("summary", {}, others.length + " more"), h("ul", {}, others)) : null;
   const urgent = summary.needs.filter((/** @type {any} */ need) => need.urgency !== "note").length;
   const heading = urgent ? `Needs you: ${urgent}` : "Needs you";
   const nothing = h("p", { class: "empty good" }, "✓ Nothing needs you.");
-  return h("section", { class: "needs" }, h("h2", {}, heading), rows.length ? h("ul", {}, rows) : nothing, more);
+  return h("section", { class: "needs" }, h("h2", {}, heading), rows.length ? h("ul", {}, rows.slice(0, NEEDS_SEEN)) : nothing, rest, more);
 }
 
 /** @param {any} need */
 function about(need) {
-  const page = /** @type {Record<string, string>} */ ({ member: "server", routers: "routers", change: "history", rollout: "history" })[need.about.kind];
-  if (!page) return need.text;
-  const id = page === "server" ? "/" + encodeURIComponent(need.about.id) : "";
-  return h("a", { href: `#/${page}${id}` }, need.text);
+  const page = /** @type {Record<string, string>} */ ({ member: "server", routers: "routers", change: "change", rollout: "history" })[need.about.kind];
+  if (!page) return visible(need.text);
+  const id = page === "server" || page === "change" ? "/" + encodeURIComponent(need.about.id) : "";
+  return h("a", { href: `#/${page}${id}` }, visible(need.text));
 }
 
 /**
@@ -91,7 +96,8 @@ function about(need) {
  * @param {() => void} redraw
  */
 function clusters(summary, redraw) {
-  const columns = summary.clusters.some((/** @type {any} */ one) => one.slots > 400) ? 100 : 40;
+  // Figures stand beside the slots, so these have a third of the width at most.
+  const columns = innerWidth > 3 * 100 * STEP ? 100 : 40;
   const share = (/** @type {any} */ one) => (one.memory_limit_bytes > 0 ? one.memory_used_bytes / one.memory_limit_bytes : null);
   /** @type {import("../table.js").Column<any>[]} */
   const all = [
@@ -146,13 +152,14 @@ function going(summary) {
   const rows = [];
   if (rollout && rollout.state !== "done") {
     const where = rollout.halted_why ?? [rollout.wave, rollout.waits_for ? `waits for ${rollout.waits_for}` : null].filter((one) => one).join("; ");
-    rows.push(progress(`Routes of generation ${rollout.generation}`, rollout.state, rollout.have, rollout.of, "router", where));
+    rows.push(progress("history", `Routes of generation ${rollout.generation}`, rollout.state, rollout.have, rollout.of, "router", where));
   }
-  for (const change of changes) rows.push(progress(`Change ${change.number}: ${change.what}`, change.state, change.counts.changed, change.hosts, "host", ""));
+  for (const change of changes) rows.push(progress("change/" + change.number, `Change ${change.number}: ${change.what}`, change.state, change.counts.changed, change.hosts, "host", ""));
   return rows.length ? h("section", {}, h("h2", {}, "On its way"), h("ul", { class: "going" }, rows)) : null;
 }
 
 /**
+ * @param {string} page
  * @param {string} what
  * @param {string} state
  * @param {number} have
@@ -160,8 +167,8 @@ function going(summary) {
  * @param {string} unit
  * @param {string} where
  */
-function progress(what, state, have, of, unit, where) {
-  return h("li", {}, h("a", { href: "#/history" }, what), " ", h("span", { class: "state " + state }, state), " ", bar(of ? have / of : null, `${have} of ${counted(of, unit)}`), " ", h("span", { class: "quiet" }, where));
+function progress(page, what, state, have, of, unit, where) {
+  return h("li", {}, h("a", { href: "#/" + page }, visible(what)), " ", h("span", { class: "state " + state }, state), " ", bar(of ? have / of : null, `${have} of ${counted(of, unit)}`), " ", h("span", { class: "quiet" }, visible(where)));
 }
 
 /**

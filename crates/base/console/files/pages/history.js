@@ -24,7 +24,7 @@ export function draw({ history, changes }, _, redraw) {
 function hosts(rows, redraw) {
   /** @type {import("../table.js").Column<any>[]} */
   const columns = [
-    { head: "Number", isText: true, by: (row) => row.number, cell: (row) => row.number },
+    { head: "Number", isText: true, by: (row) => row.number, cell: (row) => h("a", { href: "#/change/" + row.number }, row.number) },
     { head: "Begun", isText: true, by: (row) => (row.at ? row.unix_s : null), cell: (row) => moment(row) },
     { head: "What", isText: true, by: (row) => row.what, cell: (row) => name(row.what) },
     { head: "State", isText: true, by: (row) => row.state ?? "", cell: (row) => row.state ?? "–" },

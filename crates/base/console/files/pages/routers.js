@@ -1,22 +1,25 @@
 // Routers: which configuration each one runs, and its figures.
 
 import { spark } from "../charts.js";
-import { h, name } from "../dom.js";
+import { command, h, name, visible } from "../dom.js";
 import { table } from "../table.js";
 import { availability, counted, micros, percent, short } from "../words.js";
 import { age, last, series } from "./servers.js";
 
 export const title = () => "Routers";
-export const reads = () => ({ figures: "/v1/figures?of=routers" });
+export const reads = () => ({ figures: "/v1/figures?of=routers", shadows: "/v1/shadows" });
+export const optional = new Set(["shadows"]);
 
 /**
  * @param {Record<string, any>} documents
  * @param {string} _
  * @param {() => void} redraw
  */
-export function draw({ figures }, _, redraw) {
-  const rows = figures.routers;
-  const usual = configurations(rows);
+export function draw({ figures, shadows }, _, redraw) {
+  const usual = configurations(figures.routers);
+  const isUsual = (/** @type {any} */ row) => !row.loaded || row.loaded === usual.get(row.view);
+  // Those with another configuration come first.
+  const rows = [...figures.routers].sort((one, other) => Number(isUsual(one)) - Number(isUsual(other)));
   /** @type {import("../table.js").Column<any>[]} */
   const columns = [
     { head: "Router", isText: true, by: (row) => row.id, cell: (row) => name(row.id) },
@@ -33,11 +36,33 @@ export function draw({ figures }, _, redraw) {
     { head: "CPUs", by: (row) => last(row).cpus, cell: (row) => short(last(row).cpus) },
     { head: "Clients", by: (row) => last(row).clients, cell: (row) => short(last(row).clients) },
   ];
-  const others = rows.filter((/** @type {any} */ row) => row.loaded && row.loaded !== usual.get(row.view));
+  const others = rows.filter((row) => !isUsual(row));
   const said = others.length
     ? h("p", { class: "bad" }, `${counted(others.length, "router")} ${others.length === 1 ? "runs" : "run"} another configuration than most of the same view: `, others.slice(0, 10).map((/** @type {any} */ row, /** @type {number} */ at) => [at ? ", " : "", name(row.id)]))
     : h("p", { class: "quiet" }, "All routers of a view run the same configuration.");
-  return [h("h1", {}, "Routers"), rows.length ? [said, table("routers", "Routers", columns, rows, redraw)] : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s.")];
+  return [h("h1", {}, "Routers"), rows.length ? [said, table("routers", "Routers", columns, rows, redraw)] : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."), compared(shadows, redraw)];
+}
+
+/**
+ * What routers have found about shadows: answers of another cluster, compared with those that clients got.
+ * @param {any} shadows
+ * @param {() => void} redraw
+ */
+function compared(shadows, redraw) {
+  if (shadows.error) return h("section", {}, h("h2", {}, "Shadows"), h("p", { class: "empty" }, visible(shadows.error) + "."));
+  if (!shadows.shadows?.length) return null;
+  const pair = (/** @type {any} */ row, /** @type {string} */ part) => (row.found ? `${micros(row.found.normal_us?.[part])} and ${micros(row.found.shadow_us?.[part])}` : "–");
+  /** @type {import("../table.js").Column<any>[]} */
+  const columns = [
+    { head: "Shadow", isText: true, by: (row) => row.shadow, cell: (row) => name(row.shadow) },
+    { head: "Routers", title: "That tell what they compare, of those that have it", by: (row) => row.routers_telling, cell: (row) => `${row.routers_telling} of ${row.routers_reading}` },
+    { head: "Compared", by: (row) => row.found?.compared, cell: (row) => short(row.found?.compared) },
+    { head: "Differ", by: (row) => row.found?.differed_share, cell: (row) => percent(row.found?.differed_share, 3) },
+    { head: "Hits", title: "Of the cluster, and of its shadow", by: (row) => row.found?.shadow_hits, cell: (row) => (row.found ? `${short(row.found.normal_hits)} and ${short(row.found.shadow_hits)}` : "–") },
+    { head: "p50", title: "Of the cluster, and of its shadow", cell: (row) => pair(row, "p50") },
+    { head: "p99", title: "Of the cluster, and of its shadow", by: (row) => row.found?.shadow_us?.p99, cell: (row) => pair(row, "p99") },
+  ];
+  return h("section", {}, h("h2", {}, "Shadows, in the last hour"), table("shadows", "Replies of shadows, compared with those that clients got", columns, shadows.shadows, redraw), h("p", {}, command("evenkeel control shadow report")));
 }
 
 /** The configuration that most routers of each view run. @param {any[]} rows @returns {Map<string, string>} */

@@ -12,8 +12,8 @@ pub(super) const FLAGS: &[RouteFlag] = &[
         "Address of metrics and reports over HTTP; off without it",
         "A name, an IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without `:port`; \
             without one, 9442. /metrics is for Prometheus and has the families of mcrouter_exporter, too; /healthz, \
-            /readyz, /api/v1/stats and /api/v1/hot_keys are beside it. Whoever reaches the address can read: use 127.0.0.1, or an address \
-            that only monitoring reaches. mcrouter has no such flag.",
+            /readyz, /api/v1/stats, /api/v1/servers and /api/v1/hot_keys are beside it, and / is a page for browsers. Whoever reaches the \
+            address can read: use 127.0.0.1, or an address that only monitoring reaches. mcrouter has no such flag.",
         |options, given| options.metrics_listen = Some(given.text().to_owned()),
     )
     .takes("addr", Kind::Text, ""),

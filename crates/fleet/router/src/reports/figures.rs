@@ -4,7 +4,7 @@
 use super::hot_keys;
 use crate::config::{Json, JsonValue, Location};
 use crate::reports::facts::ReportFacts;
-use crate::reports::metrics::server_figures::{AllServers, ServerFigures};
+use crate::reports::metrics::server_figures::{AllServers, FATES, ServerFigures};
 use crate::shared::RouterShared;
 use crate::stats::shadow_counts::{LatencyHistogram, ShadowComparison, ShadowReport};
 use crate::stats::{COMMANDS, DestinationPhase, LATENCY_BUCKETS, RouteTotals, ServerPhases, bound_s};
@@ -58,6 +58,31 @@ pub(super) fn figures(shared: &RouterShared, facts: &ReportFacts, network: &net:
         ("latency", object([("buckets", buckets(&latency))]).value),
         ("hot", hot(shared, facts)),
     ])
+}
+
+/// Each server of the configuration in force, up to the number that has series of its own, and how many others there are. Counts are
+/// since the configuration names the server; rates are differences of two reports, over the difference of their `uptime_us`.
+pub(super) fn servers(shared: &RouterShared, facts: &ReportFacts) -> Json {
+    let all = AllServers::read(shared);
+    let server = |(name, figures): &(String, ServerFigures)| (name.clone(), json(server(figures)));
+    object([
+        ("uptime_us", number(facts.now.us)),
+        ("servers", JsonValue::Object(all.servers.iter().map(server).collect())),
+        ("others", number(all.others.servers)),
+    ])
+}
+
+/// Whether a server gets requests, what became of them, and the times of its replies.
+fn server(figures: &ServerFigures) -> JsonValue {
+    let fates = FATES.into_iter().zip(figures.fates()).map(|(fate, count)| (fate, number(count)));
+    object([
+        // A server with several time limits is one server.
+        ("available", JsonValue::Bool(figures.available == figures.servers)),
+        ("outstanding", number(figures.outstanding)),
+        ("outcomes", object(fates).value),
+        ("latency", object([("buckets", buckets(&figures.latency))]).value),
+    ])
+    .value
 }
 
 /// Requests to the servers of a pool, of which `errors` were not answered well, and `timeouts` of these not in time.

@@ -1,5 +1,6 @@
 //! The same figures in JSON, for `evenkeel top` and for programs.
 
+use net::Address;
 use serde_json::{Map, Value, json};
 use stdx::clock::Now;
 use stdx::log_linear;
@@ -42,11 +43,23 @@ pub(super) fn report(
         "ghost_hits": store.counts.ghost_hits,
         "service": service_times(shared),
         "wait": times(&shared.waits()),
+        "listeners": listeners(shared),
         "hot": shared.options.dumping.then(|| hot_keys(&HotKeys::read(&shared.hot_tables, now))),
         "threads": threads,
     });
     let Value::Object(report) = report else { unreachable!("it was just written as an object") };
     report
+}
+
+/// Connections by the address at which they were accepted: now, and in all. Datagrams have none.
+fn listeners(shared: &Shared) -> Vec<Value> {
+    let streams = shared.listeners.iter().enumerate();
+    let streams = streams.filter(|(_, (_, address))| !matches!(address, Address::Udp(_)));
+    let listener = |(number, (_, address)): (usize, &(_, Address))| {
+        let (present, all) = shared.network.of_listener(number);
+        json!({ "address": address.to_string(), "connections": present, "accepted": all })
+    };
+    streams.map(listener).collect()
 }
 
 fn service_times(shared: &Shared) -> Map<String, Value> {

@@ -80,7 +80,7 @@ pub(super) const FLAGS: &[Flag] = &[
         doc: "Address of metrics and reports over HTTP; off without it",
         details: "A name, an IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without \
             `:port`; without one, 9150. /metrics is for Prometheus and has the families of memcached_exporter; \
-            /healthz, /readyz and /api/v1/stats are beside it. Whoever reaches the address can read, without a \
+            /healthz, /readyz and /api/v1/stats are beside it, and / is a page for browsers. Whoever reaches the address can read, without a \
             login: use 127.0.0.1, or an address that only monitoring reaches.",
         effect: Effect::Works,
         set: |low, given| low.metrics_listen = Some(given.text().to_owned()),

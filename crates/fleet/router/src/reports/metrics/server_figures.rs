@@ -20,16 +20,17 @@ pub(crate) const POOLS_SHOWN_MAX: usize = 500;
 pub(in crate::reports) struct ServerFigures {
     /// By outcome.
     pub(super) results: [u64; Outcome::COUNT],
-    pub(super) latency: [u64; LATENCY_BUCKETS],
+    pub(in crate::reports) latency: [u64; LATENCY_BUCKETS],
     pub(super) latency_us: u64,
-    pub(super) outstanding: u64,
+    pub(in crate::reports) outstanding: u64,
     /// Servers, and those of them that are available.
-    pub(super) servers: u64,
-    pub(super) available: u64,
+    pub(in crate::reports) servers: u64,
+    pub(in crate::reports) available: u64,
 }
 
 /// What became of requests, as few words as a dashboard needs.
-pub(super) const FATES: [&str; 6] = ["success", "timeout", "connect_error", "unavailable", "busy", "error"];
+pub(in crate::reports) const FATES: [&str; 6] =
+    ["success", "timeout", "connect_error", "unavailable", "busy", "error"];
 
 /// The place of an outcome in [`FATES`].
 fn fate(outcome: Outcome) -> usize {

@@ -87,6 +87,14 @@ fn what_happened_is_in_the_metrics_by_server_and_pool() {
     ] {
         assert!(json.contains(part), "{part}: {json}");
     }
+    let json: String = conversation.shared.servers_json(&facts).split_whitespace().collect();
+    for part in [
+        "{\"others\":0,\"servers\":{\"a:1\":{\"available\":true,\"latency\":{\"buckets\":[[",
+        "\"error\":1,\"success\":0,\"timeout\":1,\"unavailable\":0},\"outstanding\":0},\"b:1\":{",
+        &format!("\"uptime_us\":{}}}", facts.now.us),
+    ] {
+        assert!(json.contains(part), "{part}: {json}");
+    }
 }
 
 #[test]
