@@ -267,7 +267,6 @@ fn report(
     TurnReport {
         host,
         zone,
-        agent: None,
         boot,
         turn,
         seen,

@@ -19,7 +19,7 @@ const FILE_LEN_MAX: u64 = 16 * 1024 * 1024;
 
 /// The folder of an agent.
 #[derive(Clone, Debug)]
-pub(super) struct AgentStore {
+pub(crate) struct AgentStore {
     folder: Arc<PathBuf>,
 }
 
