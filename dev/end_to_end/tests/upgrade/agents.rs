@@ -239,7 +239,7 @@ impl Hosts {
             let found = self.control(&["tune", "check"]).unwrap_or_default();
             found.contains(&format!("{} hosts of all", self.units.len())).then_some(())
         };
-        assert!(clock::wait_for(is_known).is_some(), "{}", self.logs());
+        assert!(wait_long(is_known).is_some(), "{}", self.logs());
     }
 
     /// Begins the upgrade, and waits for its end.
@@ -310,6 +310,11 @@ fn port() -> u16 {
     end_to_end::server::reserve_port().expect("a port").1.port()
 }
 
+/// Waits for what takes many steps of several processes.
+pub(super) fn wait_long<T>(ready: impl Fn() -> Option<T>) -> Option<T> {
+    (0..5).find_map(|_| clock::wait_for(&ready))
+}
+
 pub(super) fn good() -> Vec<u8> {
     [&super::this_build()[..], b"new"].concat()
 }
@@ -357,7 +362,7 @@ fn an_agent_that_hears_no_controller_with_a_version_goes_back_with_its_host() {
     let halted = hosts.upgrade().unwrap_or_else(|why| why);
     assert!(halted.contains("no controller has answered it within"), "{halted}\n{}", hosts.logs());
     let is_back = || (0..HOSTS).all(|host| hosts.runs(host) == Some(hosts.program("old"))).then_some(());
-    assert!(clock::wait_for(is_back).is_some(), "{}", hosts.logs());
+    assert!(wait_long(is_back).is_some(), "{}", hosts.logs());
     hosts.check("old");
     assert_eq!(hosts.pids(), pids, "the units saw nothing: {}", hosts.logs());
 }
@@ -375,7 +380,7 @@ fn an_agent_that_cannot_start_with_a_version_goes_back_with_its_host() {
     let halted = hosts.upgrade().unwrap_or_else(|why| why);
     assert!(halted.contains("it was started 3 times"), "{halted}\n{}", hosts.logs());
     let is_back = || (0..HOSTS).all(|host| hosts.runs(host) == Some(hosts.program("old"))).then_some(());
-    assert!(clock::wait_for(is_back).is_some(), "{}", hosts.logs());
+    assert!(wait_long(is_back).is_some(), "{}", hosts.logs());
     hosts.check("old");
 }
 
@@ -397,15 +402,15 @@ fn agents_that_are_killed_at_any_moment_of_an_upgrade_leave_no_host_between() {
             let status = status();
             (status.contains("\ndone") || status.contains("halted")).then_some(status)
         };
-        let over = clock::wait_for(is_over).unwrap_or_else(|| panic!("{}\n{}", status(), hosts.logs()));
+        let over = wait_long(is_over).unwrap_or_else(|| panic!("{}\n{}", status(), hosts.logs()));
         println!("round {round}: {over}");
         hosts.control(&["tune", "undo", &number, "--why", "a test"]).expect("an undo");
         clock::pass(Duration::from_millis(random.below(1500)));
         hosts.units[random.below(HOSTS as u64) as usize].kill();
-        let undone = clock::wait_for(|| Some(status()).filter(|status| status.contains("undone")));
+        let undone = wait_long(|| Some(status()).filter(|status| status.contains("undone")));
         assert!(undone.is_some(), "{}\n{}", status(), hosts.logs());
         let is_back = || (0..HOSTS).all(|host| hosts.runs(host) == Some(hosts.program("old"))).then_some(());
-        assert!(clock::wait_for(is_back).is_some(), "{}", hosts.logs());
+        assert!(wait_long(is_back).is_some(), "{}", hosts.logs());
         hosts.check("old");
     }
     assert!(hosts.units.iter().any(|unit| unit.starts.load(Ordering::Acquire) > 1), "nobody was killed");

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use end_to_end::clock;
 use end_to_end::fleet::etcd_program;
 
-use super::agents::{Hosts, good, with_other_word};
+use super::agents::{Hosts, good, wait_long, with_other_word};
 
 impl Hosts {
     /// Every controller, and the agent beside it, runs this version.
@@ -22,10 +21,8 @@ impl Hosts {
     #[track_caller]
     fn wait_until(&self, expected: &str) {
         let status = || self.control(&["tune", "status", "1"]).unwrap_or_else(|why| why);
-        // Each controller takes some seconds on a busy machine.
         let is_so = || status().lines().any(|line| line.starts_with(expected)).then_some(());
-        let is_so = (0..5).any(|_| clock::wait_for(is_so).is_some());
-        assert!(is_so, "{}\n{}", status(), self.logs());
+        assert!(wait_long(is_so).is_some(), "{}\n{}", status(), self.logs());
     }
 }
 
