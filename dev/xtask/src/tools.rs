@@ -41,6 +41,8 @@ const PROGRAMS: [Program; 18] = [
     // What the page about clients shows for C.
     ("sh", &["-c", HAS_LIBMEMCACHED], &["gcc", "libc6-dev", "libmemcached-dev"]),
     ("ip", &["-V"], &["iproute2"]),
+    // What the page about upgrades finds an agent with.
+    ("pgrep", &["-V"], &["procps"]),
     ("openssl", &["version"], &["openssl"]),
     ("minisign", &["-v"], &["minisign"]),
 ];
