@@ -20,8 +20,7 @@ use std::time::Duration;
 
 use os::socket_file::listen_privately;
 
-use rustls::ServerConfig;
-
+pub use crate::streams::ApiTls;
 use crate::{Error, bind_all};
 
 /// What a client wants to do.
@@ -85,9 +84,6 @@ pub trait Api: Send + Sync + 'static {
     /// Answers one request.
     fn answer(self: Arc<Self>, request: ApiRequest) -> ApiAnswer;
 }
-
-/// TLS settings of the next handshake, which may have been read again since the last one.
-pub type ApiTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
 /// Limits of what clients can take.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -21,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Limits;
 use crate::answers::{Answers, PeerCertificate};
-use crate::api::ApiTls;
+use crate::streams::{ApiTls, HttpStream};
 
 /// The longest head: a request for a page needs some 200 bytes, with a browser's cookies a few thousand.
 const HEAD_LEN_MAX: usize = 16 * 1024;
@@ -31,11 +30,6 @@ const HEADERS_MAX: usize = 64;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for a reply in progress when its connection has reached its age.
 const LAST_REPLY: Duration = Duration::from_secs(5);
-
-/// What HTTP is spoken on. As one type, hyper's code for a connection is compiled once.
-pub(crate) trait HttpStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> HttpStream for S {}
 
 /// Serves all sockets for ever, by TLS if there are settings for it.
 pub(crate) async fn serve(

@@ -20,6 +20,7 @@ pub mod site;
 mod answers;
 mod connections;
 mod pages;
+mod streams;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -136,7 +137,7 @@ impl AdminListener {
     pub fn serve_site(
         self,
         site: Arc<dyn site::BrowserSite>,
-        tls: Option<api::ApiTls>,
+        tls: Option<streams::ApiTls>,
         limits: Limits,
     ) -> Result<(), Error> {
         self.serve_all(site::SiteAnswers(site), tls, limits)
@@ -145,7 +146,7 @@ impl AdminListener {
     fn serve_all(
         self,
         answers: impl answers::Answers,
-        tls: Option<api::ApiTls>,
+        tls: Option<streams::ApiTls>,
         limits: Limits,
     ) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

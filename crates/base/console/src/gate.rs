@@ -1,4 +1,4 @@
-//! Who may read: a browser of this host, or one that has shown a certificate or a token.
+//! Browsers that may read over a network: each has shown a certificate or a token.
 //!
 //! ```text
 //! an operator's command ─► ConsoleGate::issue ─► https://HOST:PORT/#t=TOKEN

@@ -60,10 +60,10 @@ pub use controllers::ControllerChoice;
 pub use figures::AgentFigures;
 pub use pages::MetricsPlace;
 pub use settings::{
-    AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings, UpgradedKind,
-    UpgradedMember,
+    AgentProgram, AgentRouter, AgentServer, AgentSettings, ProcessLook, TuneSettings, UpgradeSettings,
+    UpgradedKind, UpgradedMember,
 };
-pub use upgrade::{AgentProgram, HostProgram, HostUpgrade};
+pub use upgrade::{HostProgram, HostUpgrade};
 
 /// Why an agent does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +120,7 @@ pub fn start_agent(settings: AgentSettings) -> Result<Arc<AgentFigures>, AgentEr
         seen: 0,
         wait_ms: None,
         stays: None,
-        agent: Some(AgentProgram::report(settings.upgrade.as_ref())),
+        agent: Some(Box::new(AgentProgram::report(settings.upgrade.as_ref()))),
         tune: None,
         changes: None,
         standard: None,

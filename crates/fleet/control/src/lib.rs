@@ -43,7 +43,7 @@ pub use service::access::may_read;
 pub use service::authorise;
 pub use service::pages::{AgentPages, ControllerPages, SharedFigures};
 pub use service::questions::{
-    CertifyQuestion, ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
+    ChangeQuestion, ChangeRequest, ControlQuestion, RolloutAct, ScaleQuestion, question,
 };
 pub use service::seats::AgentSeats;
 pub use service::turn::*;

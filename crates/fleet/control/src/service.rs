@@ -56,6 +56,7 @@ pub type SayLine = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 /// A message to the thread that decides.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each is in a box of its own while it waits")]
 pub enum ControllerMessage {
     /// A question, who asks, and where its answer goes.
     Question(ControlQuestion, Requester, oneshot::Sender<ApiReply>),

@@ -184,7 +184,7 @@ impl Hosts {
         let entry = format!(
             "[[controller]]\nname = \"c{number}\"\naddress = \"{page}\"\npid_file = \"{pid}\"\nreload = [{reload:?}]\n"
         );
-        self.agent(&name, 60, count, &entry);
+        self.agent(&name, 30, count, &entry);
     }
 
     fn agent(&mut self, name: &str, seconds: u32, controllers: usize, entries: &str) {
@@ -315,7 +315,7 @@ pub(super) fn good() -> Vec<u8> {
 }
 
 /// The program with another word of the same length wherever it has the first one.
-fn with_other_word(word: &[u8], other: &[u8]) -> Vec<u8> {
+pub(super) fn with_other_word(word: &[u8], other: &[u8]) -> Vec<u8> {
     assert_eq!(word.len(), other.len());
     let mut program = good();
     let mut count = 0;

@@ -5,7 +5,7 @@ use std::fs;
 use end_to_end::clock;
 use end_to_end::fleet::etcd_program;
 
-use super::agents::{Hosts, good};
+use super::agents::{Hosts, good, with_other_word};
 
 impl Hosts {
     /// Every controller, and the agent beside it, runs this version.
@@ -57,4 +57,16 @@ fn three_controllers_are_upgraded_one_after_the_other() {
         return eprintln!("left out: there is no etcd (Debian: etcd-server)");
     }
     check("three", 3);
+}
+
+#[test]
+fn a_controller_that_is_never_ready_with_a_version_goes_back_and_all_hosts_with_it() {
+    // Its page of readiness has another name, so nothing is there.
+    let hosts = Hosts::begin_with_controllers("unready", &with_other_word(b"/readyz", b"/readyx"), 1);
+    hosts.wait_until_known();
+    hosts.upgrade_with(&[]).unwrap_or_else(|why| panic!("{why}\n{}", hosts.logs()));
+    hosts.wait_until("undone");
+    let status = hosts.control(&["tune", "status", "1"]).expect("a status");
+    assert!(status.contains("controller c1: it is not ready"), "{status}\n{}", hosts.logs());
+    hosts.check_controllers("old");
 }

@@ -267,11 +267,13 @@ fn report(
     TurnReport {
         host,
         zone,
+        agent: None,
         boot,
         turn,
         seen,
         wait_ms: None,
         stays,
+        agent: None,
         tune: None,
         changes: None,
         standard: None,

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::requests::respond;
 use super::{Api, ApiLimits, ApiListener, ApiPeer, ApiTls};
-use crate::connections::HttpStream;
+use crate::streams::HttpStream;
 
 /// The longest head: a path, a name and a few headers.
 const HEAD_LEN_MAX: usize = 16 * 1024;

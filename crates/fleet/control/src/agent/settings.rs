@@ -1,15 +1,17 @@
 //! Settings of an agent: what it is beside, and whom it asks.
 
 use crate::service::SayLine;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use fleet::tuning::AnswerDigest;
 use fleet::{HostId, MemberId, RouterId, ViewName, ZoneName};
 use tls::ClientTls;
 
 use super::pages::MetricsPlace;
-use super::upgrade::AgentProgram;
 use crate::client::ControlPlace;
 use crate::service::turn::{ProcessReport, TurnReport};
 use crate::wire::PeerPlace;
@@ -127,6 +129,26 @@ pub struct UpgradedMember {
     pub process: ProcessLook,
     /// The command that has the program of the link take over.
     pub reload: Vec<String>,
+}
+
+/// The agent's process: with it, the agent takes another program when its host gets one.
+pub struct AgentProgram {
+    /// Its command line, the program's name first.
+    pub(super) arguments: Vec<OsString>,
+    /// The SHA-256 of its program, when it is known.
+    pub(super) digest: OnceLock<Result<AnswerDigest, String>>,
+    /// A controller has still to answer this program.
+    pub(super) is_on_trial: AtomicBool,
+    /// Held by whoever has a child that would be left behind.
+    pub(super) busy: Mutex<()>,
+}
+
+impl AgentProgram {
+    /// Of a process with this command line, the program's name first.
+    pub fn new(arguments: Vec<OsString>) -> AgentProgram {
+        let (digest, is_on_trial, busy) = (OnceLock::new(), AtomicBool::new(false), Mutex::new(()));
+        AgentProgram { arguments, digest, is_on_trial, busy }
+    }
 }
 
 /// What an agent is beside, and whom it asks.

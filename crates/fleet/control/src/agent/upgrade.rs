@@ -29,13 +29,12 @@ use serde::{Deserialize, Serialize};
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
 
-use super::settings::{UpgradeSettings, UpgradedKind};
+use super::settings::{AgentProgram, UpgradeSettings, UpgradedKind};
 use super::state::AgentStore;
 use crate::service::SayLine;
 use crate::service::turn::{PlanWish, answer_digest};
 use act::UpgradeNotes;
 use link::ProgramLink;
-pub use own::AgentProgram;
 use processes::{Runs, ticks_now};
 use program::{KnownDigests, Program, shown};
 use proof::{Proof, Wanted};

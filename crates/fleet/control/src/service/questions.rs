@@ -28,7 +28,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use admin::api::{ApiMethod, ApiPeer, ApiRequest};
+use admin::api::{ApiMethod, ApiRequest};
 use fleet::health::Quarantined;
 use fleet::tuning::{HostScope, ScopeError};
 use fleet::waves::ChangeNumber;
@@ -38,17 +38,20 @@ use fleet::{
 };
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use crate::identity::join_token::{JoinClaim, TokenTerms};
-use crate::identity::{FleetRole, IdentityName};
+use crate::identity::join_token::TokenTerms;
 use crate::liveness::LivenessReport;
-use crate::service::turn::{PlanWish, TEXT_MAX, TuneWhat, TurnReport};
+use crate::service::turn::{PlanWish, TuneWhat, TurnReport};
 
+mod certificates;
 pub(crate) mod changes;
+mod fault;
 mod shadows;
 
+pub(crate) use certificates::{CertifyQuestion, JoinQuestion};
 use changes::{ChangeSteer, ChangeWanted};
+pub(crate) use fault::QuestionFault;
+use fault::{bad, body, reason};
 pub(crate) use shadows::ShadowsQuestion;
 
 /// Where a newcomer shows a join token: the only path for those without a certificate.
@@ -59,10 +62,6 @@ const REQUESTS_MAX: usize = 256;
 /// Members of one change of the inventory. Each is a write to the register of some milliseconds, and the controller decides nothing
 /// else meanwhile.
 pub(crate) const MEMBERS_MAX: usize = 500;
-/// Bytes of a request for a certificate: one on P-256 has 400.
-const CSR_LEN_MAX: usize = 8 * 1024;
-/// Hosts of one certificate of a router: its address and that for clients, by name and by number.
-const HOSTS_MAX: usize = 8;
 /// Warm-up in a drain unless the question says another, in seconds: the keys that are asked for in ten minutes are nearly all of the traffic.
 const WARM_UP_S: u32 = 600;
 /// Longest warm-up in a drain, in seconds. Two members own the keys meanwhile.
@@ -221,34 +220,6 @@ pub enum RolloutAct {
     Abandon,
 }
 
-/// A newcomer that shows a join token.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JoinQuestion {
-    /// The token as it was shown.
-    pub token: String,
-    /// Who it says it is.
-    pub claim: JoinClaim,
-    /// The request for a certificate (CSR in PEM).
-    pub request: String,
-}
-
-/// A server or router that has no certificate yet, as the agent of its host says.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CertifyQuestion {
-    /// The agent's host.
-    pub host: HostId,
-    /// A server or a router.
-    pub role: FleetRole,
-    /// Its name.
-    pub id: IdentityName,
-    /// Where a router is reached. Where a server is, the inventory says.
-    #[serde(default)]
-    pub hosts: Vec<String>,
-    /// The request for a certificate (CSR in PEM).
-    pub request: String,
-}
-
 /// What shall change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangeQuestion {
@@ -347,15 +318,6 @@ pub enum FreezeScope {
     Quarantine(Quarantined),
 }
 
-/// Why a question is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuestionFault {
-    /// HTTP's status.
-    pub status: u16,
-    /// A sentence for who asked.
-    pub error: String,
-}
-
 impl FromStr for FreezeScope {
     type Err = String;
 
@@ -447,31 +409,6 @@ struct MembersBody {
     why: Option<String>,
 }
 
-/// Nothing has to be said.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoBody {}
-
-fn console_token(NoBody {}: NoBody) -> ControlQuestion {
-    ControlQuestion::ConsoleToken
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JoinBody {
-    token: String,
-    role: FleetRole,
-    zone: ZoneName,
-    id: IdentityName,
-    request: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RenewBody {
-    request: String,
-}
-
 /// Understands a request.
 ///
 /// # Errors
@@ -550,29 +487,16 @@ pub fn question(request: &ApiRequest) -> Result<ControlQuestion, QuestionFault> 
         }
         (Post, "/v1/members") => members(body(request)?)?,
         (Post, "/v1/token") => ControlQuestion::IssueToken(body(request)?),
-        (Post, "/v1/console-token") => console_token(body(request)?),
-        (Post, JOIN) => {
-            let JoinBody { token, role, zone, id, request } = body(request)?;
-            let claim = JoinClaim { role, zone, id };
-            ControlQuestion::Join(JoinQuestion { token, claim, request: csr(request)? })
+        (Post, "/v1/console-token") => {
+            let certificates::NoBody {} = body(request)?;
+            ControlQuestion::ConsoleToken
         }
+        (Post, JOIN) => ControlQuestion::Join(certificates::join(body(request)?)?),
         (Post, "/v1/renew") => {
-            let body: RenewBody = body(request)?;
-            let present = match &request.peer {
-                ApiPeer::Certificate(der) => Some(der.clone()),
-                ApiPeer::Local | ApiPeer::Unknown => None,
-            };
-            ControlQuestion::Renew { request: csr(body.request)?, present }
+            let (request, present) = certificates::renew(request)?;
+            ControlQuestion::Renew { request, present }
         }
-        (Post, "/v1/certify") => {
-            let question: CertifyQuestion = body(request)?;
-            if question.hosts.len() > HOSTS_MAX {
-                let found = question.hosts.len();
-                return Err(bad(format!("expected {HOSTS_MAX} hosts of a router at most, found {found}")));
-            }
-            let request = csr(question.request)?;
-            ControlQuestion::Certify(CertifyQuestion { request, ..question })
-        }
+        (Post, "/v1/certify") => ControlQuestion::Certify(certificates::certify(body(request)?)?),
         _ => {
             let method = match request.method {
                 Get => "GET",
@@ -714,39 +638,8 @@ fn ask_id(query: &Query) -> Result<TuneAskId, QuestionFault> {
     id.parse().map_err(|error: fleet::NameError| bad(error.to_string()))
 }
 
-fn csr(text: String) -> Result<String, QuestionFault> {
-    match text.len() {
-        0..=CSR_LEN_MAX => Ok(text),
-        found => Err(bad(format!(
-            "expected a request for a certificate of {CSR_LEN_MAX} bytes at most, found {found}"
-        ))),
-    }
-}
-
 fn scope(body: ScopeBody) -> Result<(FreezeScope, String), QuestionFault> {
     Ok((body.scope.parse().map_err(bad)?, reason(body.why)?))
-}
-
-/// A reason is for the people who come later.
-fn reason(text: String) -> Result<String, QuestionFault> {
-    match text.trim() {
-        "" => Err(bad("expected a reason, for those who read the history")),
-        text if text.len() > TEXT_MAX => {
-            Err(bad(format!("expected a reason of {TEXT_MAX} bytes at most, found {}", text.len())))
-        }
-        text => Ok(text.to_owned()),
-    }
-}
-
-fn body<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, QuestionFault> {
-    serde_json::from_slice(&request.body).map_err(|error| {
-        let path = &request.path;
-        bad(format!("understand the body of {path}: {error}"))
-    })
-}
-
-fn bad(error: impl Into<String>) -> QuestionFault {
-    QuestionFault { status: 400, error: error.into() }
 }
 
 /// Names and values of a query, unescaped.

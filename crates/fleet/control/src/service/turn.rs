@@ -59,7 +59,7 @@ pub struct TurnReport {
     pub stays: Option<bool>,
     /// Its own program. An older agent does not say.
     #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentReport>,
+    pub agent: Option<Box<AgentFacts>>,
     /// What it says of the host's tuning. An older agent says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<TuneReport>,
@@ -80,9 +80,9 @@ pub struct TurnReport {
     pub routers: Vec<RouterReport>,
 }
 
-/// The program that an agent runs.
+/// What an agent says of itself, and of what gets another version with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentReport {
+pub struct AgentFacts {
     /// `0.1.0`
     pub version: String,
     /// Its SHA-256; none of an agent that is not upgraded with its host.

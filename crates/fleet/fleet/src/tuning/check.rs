@@ -30,7 +30,7 @@ pub struct HostCheck {
     pub findings: Vec<FindingLine>,
     /// The load of its CPUs, by their numbers: all, or those with the most to do. Empty if an older tuner does not say it.
     #[serde(default)]
-    pub cpus: Vec<CpuShares>,
+    pub cpus: Vec<CpuBusy>,
     /// Findings that were cut, because they are beyond the limit of bytes.
     #[serde(default)]
     pub cut: usize,
@@ -47,7 +47,7 @@ pub struct HostCheck {
 
 /// What a CPU did in the window, in percent of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuShares {
+pub struct CpuBusy {
     /// Its number.
     pub cpu: u32,
     /// In soft interrupts.
@@ -194,7 +194,7 @@ impl HostCheck {
 }
 
 /// The load of CPUs, of those with the most to do if they are many.
-fn cpus(loads: &Value) -> Result<Vec<CpuShares>, String> {
+fn cpus(loads: &Value) -> Result<Vec<CpuBusy>, String> {
     let loads = match loads {
         // An older tuner does not say it.
         Value::Null => return Ok(Vec::new()),
@@ -209,11 +209,7 @@ fn cpus(loads: &Value) -> Result<Vec<CpuShares>, String> {
         };
         let cpu = cpu.parse().map_err(|_| format!("expected the number of a CPU, found {cpu:?}"))?;
         let busy = 100.0 - percent("idle")?;
-        Ok::<_, String>(CpuShares {
-            cpu,
-            softirq: percent("softirq")?.round() as u8,
-            busy: busy.round() as u8,
-        })
+        Ok::<_, String>(CpuBusy { cpu, softirq: percent("softirq")?.round() as u8, busy: busy.round() as u8 })
     };
     let mut all = loads.iter().map(shares).collect::<Result<Vec<_>, _>>()?;
     all.sort_by_key(|one| (std::cmp::Reverse((one.softirq, one.busy)), one.cpu));

@@ -177,6 +177,14 @@ impl HostUpgrade {
         }
     }
 
+    /// The agent runs the program after an upgrade that it takes part in.
+    fn agent_has(&self, note: &UpgradeNote) -> Result<bool, String> {
+        match &self.settings.agent {
+            Some(own) if note.with_agent => own.runs(&note.programs.after),
+            _ => Ok(false),
+        }
+    }
+
     /// Has the agent take the program that all others of the host have by a change, if it is time. It does not return then.
     pub(crate) fn renew_agent(&mut self) {
         let due = self.notes.all().and_then(|notes| {
@@ -234,7 +242,7 @@ impl HostUpgrade {
             }
         }
         self.go_back(&notes[place].programs)?;
-        if let OwnState::After | OwnState::Trying = self.own_state(&notes[place])?
+        if self.agent_has(&notes[place])?
             && let Some(own) = &self.settings.agent
         {
             own.give_back(&self.store, key, &notes[place].programs)?;
@@ -252,9 +260,7 @@ impl HostUpgrade {
         let own = self.own_state(&note)?;
         match program {
             // The agent is the last that goes back.
-            HostProgram::Before if matches!(own, OwnState::After | OwnState::Trying) => {
-                there(ActPhase::Interrupted)
-            }
+            HostProgram::Before if self.agent_has(&note)? => there(ActPhase::Interrupted),
             HostProgram::Before => Ok(ActState::AsBefore),
             _ if note.is_kept && matches!(own, OwnState::Refused(_)) => there(ActPhase::Interrupted),
             HostProgram::After if note.is_kept && matches!(own, OwnState::Before | OwnState::Trying) => {

@@ -13,8 +13,8 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fleet::tuning::AnswerDigest;
@@ -27,11 +27,11 @@ use super::act::{NoteKey, UpgradeNotes};
 use super::program::{KnownDigests, Program, shown};
 use super::reload::{Ran, run_in};
 use super::{ProgramId, TwoPrograms};
-use crate::agent::AgentFigures;
-use crate::agent::settings::{UpgradeSettings, UpgradedKind};
+use crate::agent::figures::AgentFigures;
+use crate::agent::settings::{AgentProgram, UpgradeSettings, UpgradedKind};
 use crate::agent::state::AgentStore;
 use crate::service::SayLine;
-use crate::service::turn::AgentReport;
+use crate::service::turn::AgentFacts;
 use crate::words::in_full;
 
 /// The name of the file with the note.
@@ -50,16 +50,6 @@ const CHECK_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Links on the way from the agent's first word: as many as the kernel follows.
 const LINKS_MAX: usize = 40;
-
-/// The agent's process: with it, the agent takes another program when its host gets one.
-pub struct AgentProgram {
-    arguments: Vec<OsString>,
-    digest: OnceLock<Result<AnswerDigest, String>>,
-    /// A controller has still to answer this program.
-    is_on_trial: AtomicBool,
-    /// Held by whoever has a child that would be left behind.
-    busy: Mutex<()>,
-}
 
 /// Another program of the agent that is on its way, or did not stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,12 +94,6 @@ pub(super) enum OwnState {
 }
 
 impl AgentProgram {
-    /// Of a process with this command line, the program's name first.
-    pub fn new(arguments: Vec<OsString>) -> AgentProgram {
-        let (digest, is_on_trial, busy) = (OnceLock::new(), AtomicBool::new(false), Mutex::new(()));
-        AgentProgram { arguments, digest, is_on_trial, busy }
-    }
-
     /// The SHA-256 of the program that this process runs.
     fn digest(&self) -> Result<&AnswerDigest, String> {
         let found = self.digest.get_or_init(|| {
@@ -119,8 +103,13 @@ impl AgentProgram {
         found.as_ref().map_err(Clone::clone)
     }
 
+    /// Whether it is this program.
+    pub(super) fn runs(&self, program: &ProgramId) -> Result<bool, String> {
+        Ok(*self.digest()? == program.digest)
+    }
+
     /// While this is held, the agent takes no other program: a child would be nobody's.
-    pub(in crate::agent) fn stay(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn stay(&self) -> MutexGuard<'_, ()> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,6 +122,10 @@ impl AgentProgram {
         if !leads_through(Path::new(word), link) {
             let (word, link) = (word.display(), link.display());
             return Err(format!("it was started as {word}, which does not lead through {link}"));
+        }
+        let is_join = |word: &OsString| word.as_encoded_bytes().starts_with(b"--join");
+        if self.arguments.iter().any(is_join) {
+            return Err("it was started with --join, whose token is good for one start".to_owned());
         }
         let own = self.digest()?;
         if own != in_force {
@@ -297,7 +290,7 @@ impl AgentProgram {
 
     /// Waits in a thread of its own until a controller has answered this program, if that is still to be proved; otherwise takes the program from
     /// before.
-    pub(in crate::agent) fn prove(
+    pub(crate) fn prove(
         self: &Arc<Self>,
         within: Duration,
         (store, figures): (AgentStore, Arc<AgentFigures>),
@@ -333,13 +326,13 @@ impl AgentProgram {
     }
 
     /// What controllers are told of it.
-    pub(in crate::agent) fn report(upgrade: Option<&UpgradeSettings>) -> AgentReport {
+    pub(crate) fn report(upgrade: Option<&UpgradeSettings>) -> AgentFacts {
         let own = upgrade.and_then(|upgrade| upgrade.agent.as_ref());
         let program = own.and_then(|own| own.digest().ok().cloned());
         let members = upgrade.map_or(&[][..], |upgrade| &upgrade.members);
         let controllers = members.iter().filter(|member| member.kind == UpgradedKind::Controller).count();
         let by_hand = upgrade.map_or(Vec::new(), |upgrade| upgrade.by_hand.clone());
-        AgentReport { version: env!("CARGO_PKG_VERSION").to_owned(), program, controllers, by_hand }
+        AgentFacts { version: env!("CARGO_PKG_VERSION").to_owned(), program, controllers, by_hand }
     }
 }
 
@@ -400,11 +393,16 @@ fn leads_through(word: &Path, link: &Path) -> bool {
 
 #[cfg(test)]
 impl AgentProgram {
-    /// That of a process that runs a program with this digest, and was started by this word.
-    pub(super) fn for_test(word: &Path, digest: AnswerDigest) -> AgentProgram {
-        let own = AgentProgram::new(vec![word.as_os_str().to_owned()]);
+    /// That of a process with this command line.
+    pub(super) fn with_for_test(words: &[&Path], digest: AnswerDigest) -> AgentProgram {
+        let own = AgentProgram::new(words.iter().map(|word| word.as_os_str().to_owned()).collect());
         own.digest.set(Ok(digest)).expect("it is new");
         own
+    }
+
+    /// That of a process that runs a program with this digest, and was started by this word.
+    pub(super) fn for_test(word: &Path, digest: AnswerDigest) -> AgentProgram {
+        AgentProgram::with_for_test(&[word], digest)
     }
 }
 

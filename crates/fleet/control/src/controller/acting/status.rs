@@ -22,7 +22,7 @@ use crate::controller::slots::resizes::resize_json;
 use crate::controller::tuning::standards::HostStandards;
 use crate::controller::{Controller, answers};
 use crate::service::questions::{FiguresQuestion, ShadowsQuestion};
-use crate::service::turn::{AgentReport, ProcessReport, TextReport};
+use crate::service::turn::{AgentFacts, ProcessReport, TextReport};
 
 /// Programs of agents that are shown: before, after, and one by hand.
 const PROGRAMS_SHOWN: usize = 3;
@@ -125,10 +125,9 @@ impl Controller {
     fn agents_words(&self) -> Option<String> {
         let mut programs = BTreeMap::<(&str, &str), Vec<&HostId>>::new();
         for (host, record) in self.agents.iter() {
+            let Some(agent) = &record.report().agent else { continue };
             // One that does not say its bytes is no other one.
-            let Some(AgentReport { version, program: Some(program), .. }) = &record.report().agent else {
-                continue;
-            };
+            let AgentFacts { version, program: Some(program), .. } = &**agent else { continue };
             programs.entry((version, &program.as_str()[..PROGRAM_SHOWN])).or_default().push(host);
         }
         let mut programs: Vec<_> = programs.into_iter().collect();

@@ -6,7 +6,7 @@ use fleet::waves::{ChangeNumber, FigureKind, check_objective};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{QuestionFault, bad, reason};
+use super::fault::{QuestionFault, bad, reason};
 
 /// Bytes of an objective: a query of some lines.
 const OBJECTIVE_LEN_MAX: usize = 2_000;

@@ -3,7 +3,8 @@
 use fleet::ClusterName;
 use fleet::figures::shadow::{ShadowGate, WINDOW_MAX_S};
 
-use super::{Query, QuestionFault, bad};
+use super::Query;
+use super::fault::{QuestionFault, bad};
 
 /// The last time that is looked at unless the question says another, in seconds.
 const WITHIN_S: u64 = 3_600;

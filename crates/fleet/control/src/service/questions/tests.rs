@@ -3,6 +3,7 @@
 use admin::api::ApiPeer;
 
 use super::*;
+use crate::service::turn::TEXT_MAX;
 
 fn ask(line: &str) -> Result<ControlQuestion, QuestionFault> {
     let (method, rest) = line.split_once(' ').expect("a method and a target");

@@ -101,7 +101,7 @@ fn the_load_of_cpus_is_kept_and_of_many_those_with_the_most_to_do() {
     let load = |softirq: f64, idle: f64| json!({"user": 1.0, "softirq": softirq, "idle": idle});
     let with = |loads: Value| json!({"window_s": 30.0, "findings": [], "gaps": [], "loads": loads});
     let cpus = |loads: Value| read(&with(loads)).map(|read| read.check.cpus);
-    let shares = |cpu, softirq, busy| CpuShares { cpu, softirq, busy };
+    let shares = |cpu, softirq, busy| CpuBusy { cpu, softirq, busy };
     let found = cpus(json!({"10": load(80.4, 9.6), "2": load(0.0, 100.0)}));
     assert_eq!(found, Ok(vec![shares(2, 0, 0), shares(10, 80, 90)]));
     assert_eq!(cpus(Value::Null), Ok(Vec::new()), "an older tuner does not say it");

@@ -83,6 +83,11 @@ fn an_agent_goes_along_if_it_was_started_through_the_link() {
     assert_eq!(agent.goes_along(&path("current"), &before.digest), Ok(()));
     let error = agent.goes_along(&path("current"), &scene.programs.after.digest).expect_err("another one");
     assert!(error.starts_with("it runs another program ("), "{error}");
+    let current = path("current");
+    let words = [&*current, Path::new("agent"), Path::new("--join=t")];
+    let joining = AgentProgram::with_for_test(&words, before.digest.clone());
+    let error = joining.goes_along(&path("current"), &before.digest).expect_err("a token");
+    assert!(error.contains("good for one start"), "{error}");
     let error = agent.goes_along(&path("other"), &before.digest).expect_err("another link");
     assert!(error.contains("which does not lead through"), "{error}");
 }

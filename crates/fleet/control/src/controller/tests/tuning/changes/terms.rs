@@ -1,7 +1,7 @@
 //! Settings of changes, from the policy, from a person, and from what is done.
 
 use super::*;
-use crate::service::turn::AgentReport;
+use crate::service::turn::AgentFacts;
 
 /// How many hosts may fail with a plan for this wish.
 #[track_caller]
@@ -43,8 +43,12 @@ fn a_plan_names_servers_without_a_take_over_and_how_people_upgrade_them() {
         agent.report.changes.as_mut().expect("it says so").allowed.push(ActKind::Upgrade);
         let member = agent.report.members[0].member.clone();
         let by_hand = if at < 2 { vec![member] } else { Vec::new() };
-        agent.report.agent =
-            Some(AgentReport { version: "0.1.0".to_owned(), program: None, controllers: 0, by_hand });
+        agent.report.agent = Some(Box::new(AgentFacts {
+            version: "0.1.0".to_owned(),
+            program: None,
+            controllers: 0,
+            by_hand,
+        }));
     }
     fleet.turns(1);
     let mut shown = |wish| {
