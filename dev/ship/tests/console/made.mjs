@@ -80,7 +80,7 @@ function document(path, query, texts) {
       return figures({ servers: servers(cluster, points) });
     }
     case "/v1/lab": {
-      const points = [0, 1, 2].map((day) => ({ unix_s: now() - day * 86400, level: 100 + day, median: 100 + day }));
+      const points = [2, 1, 0].map((day) => ({ unix_s: now() - day * 86400, level: 100 + day, median: 100 + day }));
       const series = ["requests per second", ...texts].map((title) => ({ title, cell: title, runs: 3, points, newest: title, against_first: "1.01", is_primary: true }));
       return [200, { experiments: [{ experiment: texts[0] ?? "standard", machine: texts[1] ?? "m1", series }], suspicions: texts.map((text) => ({ title: text, change: text, cell: text, machine: text, good: text, worse_since: text })) }];
     }
