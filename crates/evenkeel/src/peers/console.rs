@@ -176,9 +176,9 @@ impl ConsoleDocuments for ControlDocuments {
 fn lab_document(file: Option<PathBuf>) -> DocumentAnswer {
     made_apart(move || {
         let Some(file) = file else {
-            let error =
-                "this controller has no history of a lab: `control serve --lab-history FILE` shows one";
-            return Document { status: 404, json: json!({"error": error}).to_string() };
+            let why = "this controller has no history of a lab: `control serve --lab-history FILE` shows one";
+            let json = json!({"none": why, "suspicions": [], "experiments": []});
+            return Document { status: 200, json: json.to_string() };
         };
         let read = || {
             let mut history = History::open_kept(&file.display().to_string())?;

@@ -14,6 +14,7 @@ export const reads = () => ({ lab: "/v1/lab" });
  */
 export function draw({ lab }, _, redraw) {
   const title = h("h1", {}, "Lab");
+  if (lab.none) return [title, h("p", { class: "empty" }, visible(lab.none) + ".")];
   if (!lab.experiments.length) return [title, h("p", { class: "empty" }, "No run is kept yet: evenkeel lab history --add RUN --commit COMMIT keeps one.")];
   return [title, suspicions(lab.suspicions), lab.experiments.map((/** @type {any} */ one, /** @type {number} */ at) => experiment(one, at, redraw))];
 }
