@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 18] = [
+const PROGRAMS: [Program; 19] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
