@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use checkout::{target_directory, workspace};
 use ship::commands::said;
@@ -27,8 +28,13 @@ fn console_files() -> PathBuf {
     workspace().join("crates/base/console/files")
 }
 
-/// The folder of the packages, if they are there already or may be installed.
+/// The folder of the packages, if they are there already or may be installed: once, for tests that run at the same time.
 fn packages() -> Option<PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOLDER.get_or_init(prepared).clone()
+}
+
+fn prepared() -> Option<PathBuf> {
     if !have(&[("chromium", "Debian: chromium"), ("node", "Debian: nodejs"), ("npm", "Debian: npm")]) {
         return None;
     }
