@@ -14,7 +14,8 @@ use std::sync::Arc;
 use clap::Args;
 use control::identity::{FleetIdentity, FleetRole};
 use control::{
-    AgentPages, AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine, start_agent,
+    AgentPages, AgentProgram, AgentRouter, AgentServer, AgentSettings, ControlPlace, PeerPlace, SayLine,
+    start_agent,
 };
 use stdx::log_level::LogLevel;
 use stdx::words::counted;
@@ -65,10 +66,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(own) = &own {
         own.begin(&file.folder, &say_line);
     }
-    if let Some(token) = &arguments.join {
-        join::join(token, &file, &arguments.credentials)?;
+    let ran = run_with(arguments, &file, own.clone(), &say_line);
+    if let (Err(failure), Some(own)) = (&ran, &own) {
+        // Not every supervisor starts again what ends so, and some there are none.
+        own.end_trial(&file.folder, failure, &say_line);
     }
-    check_identity(&file, &arguments.credentials)?;
+    ran
+}
+
+fn run_with(
+    arguments: &Arguments,
+    file: &AgentFile,
+    own: Option<Arc<AgentProgram>>,
+    say_line: &SayLine,
+) -> Result<(), Failure> {
+    if let Some(token) = &arguments.join {
+        join::join(token, file, &arguments.credentials)?;
+    }
+    check_identity(file, &arguments.credentials)?;
     let endpoint = arguments.metrics_listen.as_ref().map(PagesAddress::bind).transpose()?;
     let mut boot = [0; 8];
     rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty())
@@ -78,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         address: address.clone(),
         tls: tls.clone().filter(|_| !address.starts_with("unix:")),
     };
-    let upgrade = upgrade::settings(&file, own, place);
+    let upgrade = upgrade::settings(file, own, place);
     let routers = file.router.iter().map(|router| AgentRouter {
         router: router.name.clone(),
         view: router.view.clone(),
@@ -101,9 +116,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let boot = u64::from_le_bytes(boot);
     let signer = Signer::Controllers(file.controllers.clone());
     let users = CertificateUsers { clients: vec![Arc::clone(&controllers_tls)], listener: None };
-    let end_s = renewal::start(&arguments.credentials, signer, users, boot, &say_line)?;
-    let ends =
-        beside::renew(&file, &arguments.credentials, (tls.as_ref(), &controllers_tls), boot, &say_line)?;
+    let end_s = renewal::start(&arguments.credentials, signer, users, boot, say_line)?;
+    let ends = beside::renew(file, &arguments.credentials, (tls.as_ref(), &controllers_tls), boot, say_line)?;
     let figures = start_agent(AgentSettings {
         host: file.host.clone(),
         zone: file.zone.clone(),
@@ -115,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         folder: file.folder.clone(),
         controllers: file.controllers.clone(),
         tls: controllers_tls,
-        say: Arc::clone(&say_line),
+        say: Arc::clone(say_line),
     })
     .map_err(Failure::other)?;
     let (routers, servers) = (counted(file.router.len(), "router"), counted(file.server.len(), "server"));

@@ -65,27 +65,38 @@ async fn accept(
     open: Arc<Open>,
     limits: Limits,
 ) -> Infallible {
+    // Peers that say nothing take the place of each other, and of nobody who has shaken hands.
+    let handshakes = Open::new(limits.connections);
     loop {
         match socket.accept().await {
             Ok((stream, _)) => {
-                let (tls, site) = (tls.clone(), Arc::clone(&site));
-                open.admit(|| tokio::spawn(begin(stream, tls, site, limits)).abort_handle());
+                let site = Arc::clone(&site);
+                match &tls {
+                    None => {
+                        open.admit(|| {
+                            tokio::spawn(answer(Box::new(stream), None, site, limits)).abort_handle()
+                        });
+                    }
+                    Some(tls) => {
+                        let begin = begin(stream, Arc::clone(tls), site, Arc::clone(&open), limits);
+                        handshakes.admit(|| tokio::spawn(begin).abort_handle());
+                    }
+                }
             }
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-/// A connection from its first byte. A peer whose handshake fails has been told by an alert, or has gone.
-async fn begin(stream: TcpStream, tls: Option<ApiTls>, site: Arc<impl Answers>, limits: Limits) {
-    let Some(tls) = tls else { return answer(Box::new(stream), None, site, limits).await };
+/// A connection over TLS from its first byte. A peer whose handshake fails has been told by an alert, or has gone.
+async fn begin(stream: TcpStream, tls: ApiTls, site: Arc<impl Answers>, open: Arc<Open>, limits: Limits) {
     // Without it, a small reply waits for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     let shaken = timeout(limits.head_time, TlsAcceptor::from(tls()).accept(stream)).await;
     if let Ok(Ok(stream)) = shaken {
         let chain = stream.get_ref().1.peer_certificates();
         let leaf = chain.and_then(<[_]>::first).map(|leaf| PeerCertificate(leaf.as_ref().to_vec()));
-        answer(Box::new(stream), leaf, site, limits).await;
+        open.admit(|| tokio::spawn(answer(Box::new(stream), leaf, site, limits)).abort_handle());
     }
 }
 

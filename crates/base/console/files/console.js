@@ -96,7 +96,7 @@ function askForToken() {
   main.replaceChildren(
     h("h1", { id: "who" }, "Who are you?"),
     h("p", {}, visible(why)),
-    h("p", {}, "The command prints an address to open here; an operator and a reader may use it: ", command("evenkeel control console-token")),
+    h("p", {}, "The command prints an address to open here; an operator may use it: ", command("evenkeel control console-token")),
   );
 }
 

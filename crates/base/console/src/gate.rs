@@ -24,7 +24,8 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 const TOKENS_MAX: usize = 64;
 /// Browsers that may read. A further one takes the place of the oldest.
 const SESSIONS_MAX: usize = 256;
-/// The cookie's name. A browser accepts one of this name over TLS only, and sends it to the host alone that has set it.
+/// The begin of the cookie's name. A browser accepts one of such a name over TLS only, and sends it to the host alone that has set it, whatever
+/// the port: the port is the rest of the name, so that two consoles of a host do not take each other's place.
 const COOKIE: &str = "__Host-evenkeel";
 
 /// Whether the certificate of a browser, in DER, is of somebody that may read.
@@ -32,17 +33,19 @@ type TrustsCertificate = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// Who may read over a network.
 pub struct ConsoleGate {
+    cookie: String,
     trusts: TrustsCertificate,
     tokens: Mutex<Secrets>,
     sessions: Mutex<Secrets>,
 }
 
 impl ConsoleGate {
-    /// For browsers with a token or a trusted certificate.
-    pub fn new(trusts: TrustsCertificate) -> ConsoleGate {
+    /// Of the console at this port, for browsers with a token or a trusted certificate.
+    pub fn new(port: u16, trusts: TrustsCertificate) -> ConsoleGate {
+        let cookie = format!("{COOKIE}-{port}");
         let tokens = Mutex::new(Secrets::new(TOKENS_MAX, TOKEN_LIFETIME));
         let sessions = Mutex::new(Secrets::new(SESSIONS_MAX, SESSION_LIFETIME));
-        ConsoleGate { trusts, tokens, sessions }
+        ConsoleGate { cookie, trusts, tokens, sessions }
     }
 
     /// A token, which one browser can show once.
@@ -60,12 +63,14 @@ impl ConsoleGate {
         }
         let secret = lock(&self.sessions).add()?;
         let seconds = SESSION_LIFETIME.as_secs();
-        Ok(Some(format!("{COOKIE}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict")))
+        let name = &self.cookie;
+        Ok(Some(format!("{name}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict")))
     }
 
     /// Whether a browser with these cookies and this certificate may read.
     pub(crate) fn admits(&self, cookies: Option<&str>, certificate: Option<&[u8]>) -> bool {
-        let named = |cookie: &str| Some(cookie.trim().strip_prefix(COOKIE)?.strip_prefix('=')?.to_owned());
+        let named =
+            |cookie: &str| Some(cookie.trim().strip_prefix(&*self.cookie)?.strip_prefix('=')?.to_owned());
         let session = cookies.and_then(|all| all.split(';').find_map(named));
         session.is_some_and(|secret| lock(&self.sessions).knows(&secret))
             || certificate.is_some_and(|der| (self.trusts)(der))
@@ -119,7 +124,7 @@ mod tests {
     use super::*;
 
     fn gate() -> ConsoleGate {
-        ConsoleGate::new(Arc::new(|der| der == b"reader"))
+        ConsoleGate::new(7580, Arc::new(|der| der == b"reader"))
     }
 
     /// The cookie as a browser sends it.
@@ -132,7 +137,7 @@ mod tests {
         let gate = gate();
         assert!(!gate.admits(None, None));
         let token = gate.issue().expect("random bytes");
-        assert!(!gate.admits(Some(&format!("{COOKIE}={token}")), None), "a token is no cookie");
+        assert!(!gate.admits(Some(&format!("{COOKIE}-7580={token}")), None), "a token is no cookie");
         let set = gate.exchange(&token).expect("random bytes").expect("a cookie");
         assert!(set.ends_with("; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Strict"), "{set}");
         let cookie = sent(&set);
@@ -155,7 +160,7 @@ mod tests {
     fn a_certificate_is_asked_about() {
         assert!(gate().admits(None, Some(b"reader")));
         assert!(!gate().admits(None, Some(b"server")));
-        assert!(gate().admits(Some("__Host-evenkeel=wrong"), Some(b"reader")));
+        assert!(gate().admits(Some("__Host-evenkeel-7580=wrong"), Some(b"reader")));
     }
 
     #[test]

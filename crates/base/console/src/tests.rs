@@ -243,7 +243,7 @@ fn the_page_of_a_process_has_the_same_headers_and_hosts() {
 
 #[test]
 fn over_a_network_documents_are_for_those_who_are_admitted() {
-    let gate = Arc::new(ConsoleGate::new(Arc::new(|der| der == b"reader")));
+    let gate = Arc::new(ConsoleGate::new(7580, Arc::new(|der| der == b"reader")));
     let readers = ConsoleReaders::Admitted(Arc::clone(&gate));
     let site = Arc::new(ConsoleSite::new(Counted::default(), readers));
     let named = |path: &str| SiteRequest { host: Some("c1.example:7580".to_owned()), ..request(path) };

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use admin::api::{Api, ApiMethod, ApiPeer, ApiRequest, ApiTls};
 use admin::{AdminListener, Limits};
@@ -100,7 +100,7 @@ impl Console {
         let acceptor = tls.acceptor(PeerCheck::IfShown).map_err(Failure::other)?;
         let fleet = fleet.clone();
         let trusts = move |certificate: &[u8]| may_read(certificate, &fleet, &PATHS);
-        let gate = Arc::new(ConsoleGate::new(Arc::new(trusts)));
+        let gate = Arc::new(ConsoleGate::new(port, Arc::new(trusts)));
         Ok(Console { listener, guarded: Some((Arc::new(move || acceptor.settings()), gate)), url, lab: None })
     }
 
@@ -133,7 +133,8 @@ impl Console {
             None => (None, ConsoleReaders::ThisHost(None)),
             Some((tls, gate)) => (Some(tls), ConsoleReaders::Admitted(gate)),
         };
-        let site = Arc::new(ConsoleSite::new(ControlDocuments { service, lab: self.lab }, readers));
+        let lab = Arc::new(LabFile { file: self.lab, reading: Mutex::default() });
+        let site = Arc::new(ConsoleSite::new(ControlDocuments { service, lab }, readers));
         let listener = self.listener;
         let serve = move || {
             if let Err(error) = listener.serve_site(site, tls, Limits::default()) {
@@ -149,8 +150,13 @@ impl Console {
 
 struct ControlDocuments {
     service: Arc<ControlService>,
-    /// The file of a lab's history.
-    lab: Option<PathBuf>,
+    lab: Arc<LabFile>,
+}
+
+/// The file of a lab's history, if there is one, and whether it is being read.
+struct LabFile {
+    file: Option<PathBuf>,
+    reading: Mutex<()>,
 }
 
 /// Where the history of a lab is, beside the controller's own documents.
@@ -159,7 +165,8 @@ const LAB: &str = "/v1/lab";
 impl ConsoleDocuments for ControlDocuments {
     fn document(&self, path: &str, query: Option<&str>) -> Option<DocumentAnswer> {
         if path == LAB {
-            return Some(lab_document(self.lab.clone()));
+            // Each query would be a document of its own.
+            return query.is_none().then(|| lab_document(Arc::clone(&self.lab)));
         }
         let path = *PATHS.iter().find(|known| **known == path)?;
         let (method, query, peer) = (ApiMethod::Get, query.map(str::to_owned), ApiPeer::Local);
@@ -172,19 +179,19 @@ impl ConsoleDocuments for ControlDocuments {
     }
 }
 
-/// The history of a lab. It is read anew each time: runs are added by another program.
-fn lab_document(file: Option<PathBuf>) -> DocumentAnswer {
+/// The history of a lab. It is read anew each time, since runs are added by another program, and by one thread at a time: a browser that goes
+/// away does not end the one that reads for it.
+fn lab_document(lab: Arc<LabFile>) -> DocumentAnswer {
     made_apart(move || {
-        let Some(file) = file else {
+        let Some(file) = &lab.file else {
             let why = "this controller has no history of a lab: `control serve --lab-history FILE` shows one";
             let json = json!({"none": why, "suspicions": [], "experiments": []});
             return Document { status: 200, json: json.to_string() };
         };
-        let read = || {
-            let mut history = History::open_kept(&file.display().to_string())?;
-            history.series()
+        let Ok(_reading) = lab.reading.try_lock() else {
+            return Document { status: 503, json: json!({"error": "the history is being read"}).to_string() };
         };
-        match read() {
+        match History::open_to_read(file).and_then(|mut history| history.series()) {
             Ok(series) => Document { status: 200, json: json!(HistoryReport::of(&series)).to_string() },
             Err(error) => {
                 let why = format!("{:#}", anyhow::Error::from(error));

@@ -57,6 +57,11 @@ impl History {
         History::open(store)
     }
 
+    /// Opens a file that has to be there, and changes nothing of it.
+    pub fn open_to_read(file: &Path) -> Result<History, Error> {
+        Ok(History { store: Sqlite::open_to_read(file)? })
+    }
+
     /// A history in memory, lost at the end.
     pub fn in_memory() -> Result<History, Error> {
         Ok(History { store: Sqlite::in_memory()? })

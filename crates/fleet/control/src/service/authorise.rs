@@ -209,8 +209,6 @@ impl ControlVerb {
             ControlVerb::Plan | ControlVerb::History | ControlVerb::Why => &[Operator, Reader],
             ControlVerb::PolicyRead => &[Controller, Operator, Reader],
             ControlVerb::AuditRead | ControlVerb::TuneRead | ControlVerb::ChangeRead => &[Operator, Reader],
-            // A browser with it reads what its owner may read.
-            ControlVerb::ConsoleToken => &[Operator, Reader],
             // Programs run as root on every host of a scope.
             ControlVerb::TuneAsk => &[Operator],
             // Controllers decide for themselves, and write to the register: none asks another one to act.
@@ -224,6 +222,8 @@ impl ControlVerb {
             | ControlVerb::Replace
             | ControlVerb::PolicyWrite
             | ControlVerb::TokenIssue
+            // It is in the audit log, which a reader must not be able to fill. A reader has a certificate for a browser.
+            | ControlVerb::ConsoleToken
             | ControlVerb::ChangeApply
             | ControlVerb::ChangeHalt
             | ControlVerb::ChangeResume
@@ -298,7 +298,7 @@ mod tests {
         renew         -     own         own    own     own     own       own
         certify       -     -           own    -       -       -         -
         token-issue   -     -           -      -       -       yes       -
-        console-token -     -           -      -       -       yes       yes
+        console-token -     -           -      -       -       yes       -
         audit-read    -     -           -      -       -       yes       yes
         audit-repair  -     -           -      -       -       yes       -
         metrics       -     yes         -      -       -       yes       yes

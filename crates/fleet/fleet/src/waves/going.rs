@@ -238,7 +238,10 @@ impl FleetChange {
             let under_way =
                 self.progress.told.iter().filter(|(place, told)| !self.is_settled(**place, **told));
             let under_way: Vec<usize> = under_way.map(|(place, _)| *place).collect();
-            self.leave_last(&mut on, !under_way.is_empty());
+            // A host that is away keeps nobody from a turn but those of its cluster: in a large fleet some host always is.
+            let is_busy =
+                under_way.iter().any(|place| self.plan.hosts[*place].is_last || !self.hosts.is_away(*place));
+            self.leave_last(&mut on, is_busy);
             on = self.one_of_each_cluster(on.into_iter(), under_way.iter().copied());
         }
         if on.is_empty() && off.is_empty() {

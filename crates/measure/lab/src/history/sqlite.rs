@@ -5,7 +5,7 @@ use super::store::{
     VERSION, Value, defining, line, steps,
 };
 use rusqlite::types::ToSqlOutput;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params_from_iter};
 use std::io;
 use std::path::Path;
 
@@ -22,6 +22,22 @@ impl Sqlite {
         let name = path.display().to_string();
         let connection = Connection::open(path).map_err(failed(&name))?;
         Sqlite::prepared(connection, name)
+    }
+
+    /// A file that is there, to read alone. One of an earlier version is left as it is, and is not understood.
+    pub(super) fn open_to_read(path: &Path) -> Result<Sqlite, Error> {
+        let name = path.display().to_string();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(failed(&name))?;
+        match version(&connection).map_err(failed(&name))? {
+            VERSION => Ok(Sqlite { connection, name }),
+            0..VERSION => Err(Error::Store {
+                name,
+                hint: Some("`evenkeel lab history --store FILE` brings it to this version's format"),
+                source: "it is no history yet, or one of an earlier version".into(),
+            }),
+            found => Err(Error::Version { name, found }),
+        }
     }
 
     /// A history in memory, lost at the end.

@@ -48,6 +48,8 @@ const TRIAL_TIMES: u32 = 3;
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
 /// Interval of looks whether a controller has answered.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Pause between attempts to forget a note that a disk keeps.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// Links on the way from the agent's first word: as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
@@ -238,6 +240,21 @@ impl AgentProgram {
         }
     }
 
+    /// The process ends with this failure. While it is on trial, the program from before is taken instead, and this does not return.
+    pub fn end_trial(&self, folder: &Path, failure: &dyn std::fmt::Display, say: &SayLine) {
+        if !self.is_on_trial.load(Ordering::Acquire) {
+            return;
+        }
+        let _quiet = self.stay();
+        let failed = AgentStore::open(folder).map_err(|error| in_full(&error)).and_then(|store| {
+            let note = OwnNote::load(&store)?.ok_or_else(|| format!("{NAME} is not there"))?;
+            self.fail(&store, note, format!("it has ended: {failure}"), say)
+        });
+        if let Err(why) = failed {
+            say(LogLevel::Error, &format!("the agent's own program: {why}"));
+        }
+    }
+
     fn go_on(&self, store: &AgentStore, say: &SayLine) -> Result<(), String> {
         let Some(note) = OwnNote::load(store)? else { return Ok(()) };
         // The host has gone back from that change, and the disk did not take that it is over.
@@ -318,8 +335,10 @@ impl AgentProgram {
             }
             own.is_on_trial.store(false, Ordering::Release);
             say(LogLevel::Info, "a controller has answered the agent's new program, which stays");
-            if let Err(why) = OwnNote::forget(&store) {
+            // A note that stays would take back a program that has proved itself, at a start without controllers.
+            while let Err(why) = OwnNote::forget(&store) {
                 say(LogLevel::Warning, &format!("the agent's own program: {why}"));
+                pause(FORGET_EVERY);
             }
         };
         std::thread::Builder::new().name("proof".to_owned()).spawn(watch).map(drop)

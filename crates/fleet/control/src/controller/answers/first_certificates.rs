@@ -66,6 +66,14 @@ fn of_router(
     let members = || inventory.members().filter(|member| member.host == *host);
     let is_its = |wanted: &str| members().any(|member| host_part(&member.address) == Some(wanted));
     let hint = "`control certificate` makes its certificate where the authority's key is";
+    if members().next().is_none() {
+        return Err(refusal(
+            422,
+            &format!(
+                "the host {host} has no member, so it is not known to be the router {id}'s\n  hint: {hint}"
+            ),
+        ));
+    }
     if hosts.is_empty() {
         return Err(refusal(
             422,
