@@ -597,3 +597,21 @@ fn a_planted_tenth_is_seen_as_often_as_stated() {
         }
     }
 }
+
+#[test]
+fn who_reads_alone_changes_no_file() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-history-read-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (empty, kept) = (folder.join("empty"), folder.join("kept"));
+    std::fs::write(&empty, "").expect("written");
+    assert!(History::open_to_read(&empty).is_err(), "it is no history yet");
+    assert_eq!(std::fs::metadata(&empty).expect("it is there").len(), 0);
+    assert!(History::open_to_read(&kept).is_err(), "nothing is there");
+    assert!(!kept.exists());
+    drop(History::open(&kept.display().to_string()).expect("a history"));
+    let before = std::fs::read(&kept).expect("it is there");
+    let mut history = History::open_to_read(&kept).expect("a history");
+    assert!(history.series().expect("none").is_empty());
+    assert_eq!(std::fs::read(&kept).expect("it is there"), before);
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}

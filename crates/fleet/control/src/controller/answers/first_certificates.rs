@@ -134,13 +134,18 @@ mod tests {
     /// Those of the agent of h1, while the host h2 has the router r2.
     #[track_caller]
     fn check(role: &str, id: &str, wanted: &[&str], expected: Result<&[&str], &str>) {
+        check_of("h1", (role, id), wanted, expected);
+    }
+
+    #[track_caller]
+    fn check_of(host: &str, (role, id): (&str, &str), wanted: &[&str], expected: Result<&[&str], &str>) {
         let router =
             json!({"router": "r2", "view": "main", "generation": null, "loaded": null, "text": "loaded"});
         let turn = json!({"host": "h2", "zone": "a", "boot": 1, "turn": 1, "routers": [router]});
         let mut agents = Agents::new(Now::at_ms(0));
         agents.take(serde_json::from_value(turn).expect("a turn"), true, Now::at_ms(0)).expect("it is new");
         let question = CertifyQuestion {
-            host: "h1".parse().expect("a name"),
+            host: host.parse().expect("a name"),
             role: role.parse().expect("a role"),
             id: id.parse().expect("a name"),
             hosts: wanted.iter().map(|host| (*host).to_owned()).collect(),
@@ -178,6 +183,7 @@ mod tests {
         check("router", "r1", &["fd00::2"], Err("no member of the host h1 has the address fd00::2"));
         check("router", "r1", &[], Err("it is not said where the router r1 is reached"));
         check("router", "r2", &["10.0.0.1"], Err("the router r2 is on the host h2, and not on h1"));
+        check_of("h9", ("router", "r9"), &["127.0.0.1"], Err("the host h9 has no member"));
     }
 
     #[test]

@@ -218,3 +218,18 @@ fn a_new_program_that_no_controller_answers_is_given_back() {
     let OwnState::Refused(why) = scene.state(&agent) else { panic!("{:?}", scene.state(&agent)) };
     assert!(why.contains("no controller has answered it within"), "{why}");
 }
+
+#[test]
+fn a_new_program_that_ends_with_a_failure_is_given_back_at_once() {
+    let scene = Scene::new("failure");
+    scene.note(OwnPhase::Trying { starts: 0 });
+    let folder = scene.folder.join("agent");
+    // Outside of a trial nothing is taken.
+    scene.agent(&scene.programs.after).end_trial(&folder, &"no certificate", &silent());
+    assert_eq!(scene.phase(), Some(OwnPhase::Trying { starts: 0 }));
+    let agent = scene.agent(&scene.programs.after);
+    agent.go_on(&scene.store, &silent()).expect("it goes on");
+    agent.end_trial(&folder, &"no certificate", &silent());
+    let OwnState::Refused(why) = scene.state(&agent) else { panic!("{:?}", scene.state(&agent)) };
+    assert!(why.ends_with("it has ended: no certificate"), "{why}");
+}
