@@ -378,7 +378,8 @@ fn an_agent_that_cannot_start_with_a_version_goes_back_with_its_host() {
     }
     hosts.wait_until_known();
     let halted = hosts.upgrade().unwrap_or_else(|why| why);
-    assert!(halted.contains("it was started 3 times"), "{halted}\n{}", hosts.logs());
+    // At once, and not when its unit has started it again: some do not.
+    assert!(halted.contains("it has ended: "), "{halted}\n{}", hosts.logs());
     let is_back = || (0..HOSTS).all(|host| hosts.runs(host) == Some(hosts.program("old"))).then_some(());
     assert!(wait_long(is_back).is_some(), "{}", hosts.logs());
     hosts.check("old");

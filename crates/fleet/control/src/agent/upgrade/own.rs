@@ -248,7 +248,9 @@ impl AgentProgram {
         let _quiet = self.stay();
         let failed = AgentStore::open(folder).map_err(|error| in_full(&error)).and_then(|store| {
             let note = OwnNote::load(&store)?.ok_or_else(|| format!("{NAME} is not there"))?;
-            self.fail(&store, note, format!("it has ended: {failure}"), say)
+            // Its hint is for who has started it.
+            let why = failure.to_string().lines().next().unwrap_or_default().to_owned();
+            self.fail(&store, note, format!("it has ended: {why}"), say)
         });
         if let Err(why) = failed {
             say(LogLevel::Error, &format!("the agent's own program: {why}"));
