@@ -37,6 +37,7 @@ fn head(stream: &mut TcpStream) -> String {
 fn check(replies: &'static [&'static [&'static str]], expected: &[&str], connections: &[usize]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
+    let (closing, closed) = std::sync::mpsc::channel();
     let server = thread::spawn(move || {
         let serve = |replies: &&[&str]| {
             let (mut stream, _) = listener.accept().expect("a client");
@@ -46,6 +47,9 @@ fn check(replies: &'static [&'static [&'static str]], expected: &[&str], connect
                 heads += 1;
                 stream.write_all(reply.as_bytes()).expect("a client");
             }
+            drop(stream);
+            // Nobody may wait for it any more.
+            let _ = closing.send(());
             heads
         };
         replies.iter().map(serve).collect::<Vec<usize>>()
@@ -53,11 +57,18 @@ fn check(replies: &'static [&'static [&'static str]], expected: &[&str], connect
     let (client, runtime) = (client(port), runtime());
     let said = runtime.block_on(async {
         let mut said = Vec::new();
-        for _ in expected {
+        let mut last_on: Vec<usize> = replies.iter().map(|replies| replies.len()).collect();
+        for asked in 1..=expected.len() {
             said.push(match ask(&client).await {
                 Ok(text) => text,
                 Err(fault) => fault.to_string(),
             });
+            // A connection that the server has closed is idle no more when the client has heard of that.
+            if asked < expected.len() && asked == last_on[0] {
+                last_on.remove(0);
+                closed.recv().expect("the server goes on");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
         said
     });

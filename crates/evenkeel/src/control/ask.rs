@@ -94,16 +94,21 @@ impl Place {
         }
     }
 
-    /// The same of a question that may be asked again: a controller that has just begun waits for its register for a moment.
+    /// The same of a question that may be asked again: a controller that has just begun waits for its register for a moment, and answers
+    /// nobody before it has it.
     pub(super) fn ask_again(
         &self,
         question: impl Fn(&ControlClient, Duration) -> Result<ControlAnswer, ControlFault>,
     ) -> Result<ControlAnswer, Failure> {
         let watch = Stopwatch::start();
         loop {
-            let answer = self.ask(&question)?;
-            if answer.status != 503 || watch.passed() > ASKED_FOR {
-                return Ok(answer);
+            let answer = self.ask(&question);
+            let is_late = match &answer {
+                Ok(answer) => answer.status == 503,
+                Err(failure) => failure.status() == STATUS_UNAVAILABLE,
+            };
+            if !is_late || watch.passed() > ASKED_FOR {
+                return answer;
             }
             pause(ASK_EVERY);
         }
