@@ -5,7 +5,7 @@
 //! a slow one is seen.
 
 use crate::lints::linting_cargo;
-use crate::steps::{run_tests, show};
+use crate::steps::{TEST_FAILED, run_tests, show};
 use crate::thorough::{LONG_TESTS, MORE_SEEDS, MoreSeeds};
 use anyhow::{Context, Result, ensure};
 use checkout::target_directory;
@@ -22,6 +22,9 @@ const WAITING: [&str; 4] = ["end_to_end/main", "evenkeel/main", "load/runs", "co
 
 /// So many tests of a binary that waits run at a time.
 const WAITING_THREADS: &str = "4";
+
+/// A binary that waits may have so many tests that fail beside others: each is run once more, by itself.
+const RETRIED_TESTS: usize = 3;
 
 /// Of the slowest binaries, this many are named.
 const SLOWEST_SHOWN: usize = 10;
@@ -57,14 +60,22 @@ struct Binary {
 
 /// What came of binaries that have run.
 #[derive(Default)]
-struct Outcome {
+struct Outcome<'a> {
     results: Vec<String>,
-    failed: Vec<String>,
+    failed: Vec<Failure<'a>>,
     took: Vec<(Duration, String)>,
 }
 
-impl Outcome {
-    fn and(mut self, other: Outcome) -> Outcome {
+/// A binary that has ended with a failure.
+struct Failure<'a> {
+    binary: &'a Binary,
+    error: String,
+    /// Names of its tests that failed: none if it ended otherwise.
+    tests: Vec<String>,
+}
+
+impl<'a> Outcome<'a> {
+    fn and(mut self, other: Outcome<'a>) -> Outcome<'a> {
         self.results.extend(other.results);
         self.failed.extend(other.failed);
         self.took.extend(other.took);
@@ -99,11 +110,44 @@ pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
         outcome = outcome.and(binary.run(binary.more(more)));
     }
     results.append(&mut outcome.results);
+    let mut failed: Vec<String> =
+        outcome.failed.into_iter().filter_map(|failure| failure.stands(thorough, results)).collect();
     if let Err(error) = run_tests(linting_cargo(&["test", "--workspace", "--doc"]), "examples", results) {
-        outcome.failed.push(format!("{error:#}"));
+        failed.push(format!("{error:#}"));
     }
-    ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("\n"));
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
+}
+
+impl Failure<'_> {
+    /// The error, unless all that failed passes by itself now that nothing else runs: where four fleets share two CPUs, a
+    /// server can be away for the seconds after which it counts as lost. What failed is told in any case.
+    fn stands(self, thorough: bool, results: &mut Vec<String>) -> Option<String> {
+        let Failure { binary, error, tests } = self;
+        if !binary.waits() || !(1..=RETRIED_TESTS).contains(&tests.len()) {
+            return Some(error);
+        }
+        let mut errors = Vec::new();
+        for test in tests {
+            let mut again = binary.run(binary.alone(&test, thorough));
+            results.append(&mut again.results);
+            match again.failed.pop() {
+                None => results
+                    .push(format!("{}: {test} failed beside other tests, and passed by itself", binary.name)),
+                Some(second) => errors.push(second.error),
+            }
+        }
+        (!errors.is_empty()).then(|| errors.join("\n"))
+    }
+}
+
+/// Names of the tests that failed, from the lines that are told again.
+fn failed_tests(results: &[String]) -> Vec<String> {
+    let names = results.iter().filter_map(|line| {
+        let (_, test) = line.strip_suffix(TEST_FAILED)?.split_once(": test ")?;
+        Some(test.to_owned())
+    });
+    names.collect()
 }
 
 /// Runs one after the other, until none is left.
@@ -111,7 +155,7 @@ fn lane<'a>(
     left: &Mutex<VecDeque<&'a Binary>>,
     take: fn(&mut VecDeque<&'a Binary>) -> Option<&'a Binary>,
     thorough: bool,
-) -> Outcome {
+) -> Outcome<'a> {
     let next = || take(&mut left.lock().expect("nothing panics while it is locked"));
     std::iter::from_fn(next)
         .fold(Outcome::default(), |outcome, binary| outcome.and(binary.run(binary.all(thorough))))
@@ -153,11 +197,12 @@ impl Binary {
         WAITING.contains(&self.name.as_str())
     }
 
-    fn run(&self, command: Command) -> Outcome {
+    fn run(&self, command: Command) -> Outcome<'_> {
         let mut outcome = Outcome::default();
         let started = Stopwatch::start();
         if let Err(error) = run_tests(command, &self.name, &mut outcome.results) {
-            outcome.failed.push(format!("{error:#}"));
+            let tests = failed_tests(&outcome.results);
+            outcome.failed.push(Failure { binary: self, error: format!("{error:#}"), tests });
         }
         outcome.took.push((started.passed(), self.name.clone()));
         outcome
@@ -183,6 +228,13 @@ impl Binary {
         for long in LONG_TESTS.iter().filter(|long| !thorough && long.binary == self.name) {
             command.args(["--skip", long.prefix]);
         }
+        command
+    }
+
+    /// One of its tests.
+    fn alone(&self, test: &str, thorough: bool) -> Command {
+        let mut command = self.command(thorough);
+        command.args(["--exact", test]);
         command
     }
 
@@ -231,6 +283,27 @@ mod tests {
         };
         let expected = [binary("a", "/w/a", "/t/a-1"), binary("b/main", "/w/b", "/t/main-1")];
         assert_eq!(binaries(&messages.join("\n")).expect("messages"), expected);
+    }
+
+    #[test]
+    fn what_fails_beside_others_and_passes_by_itself_does_not_stand() {
+        let stands = |name: &str, program: &str, tests: &[&str], results: &mut Vec<String>| {
+            let binary = Binary { name: name.to_owned(), folder: ".".into(), executable: program.into() };
+            let tests = tests.iter().map(|&test| test.to_owned()).collect();
+            Failure { binary: &binary, error: "it failed".to_owned(), tests }.stands(false, results)
+        };
+        let (waits, mut results) = (WAITING[0], Vec::new());
+        assert_eq!(stands(waits, "/bin/true", &["b"], &mut results), None);
+        assert_eq!(results, [format!("{waits}: b failed beside other tests, and passed by itself")]);
+        let again = stands(waits, "/bin/false", &["b"], &mut results);
+        assert!(again.is_some_and(|error| error.contains("--exact b")));
+        // A binary that computes, one that ended without a failed test, and too many of them.
+        for (name, tests) in [("stdx", &["b"][..]), (waits, &[]), (waits, &["b"; RETRIED_TESTS + 1])] {
+            assert_eq!(stands(name, "/bin/true", tests, &mut results).as_deref(), Some("it failed"));
+        }
+        let told =
+            ["c/main: test a::b ... FAILED", "c/main: thread 'a::b' panicked at a.rs:1:", "c/main: left: 1"];
+        assert_eq!(failed_tests(&told.map(str::to_owned)), ["a::b"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 const TEST_RESULT: &str = "test result: ";
 
 /// How the line of a test that has failed ends.
-const TEST_FAILED: &str = " ... FAILED";
+pub(crate) const TEST_FAILED: &str = " ... FAILED";
 
 /// What stands between the place of a failed assertion and what it says, which has lines of its own.
 const PANICKED: &str = " panicked at ";
