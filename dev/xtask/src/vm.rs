@@ -15,6 +15,7 @@ mod packages;
 
 use crate::binaries;
 use crate::steps::{TestSteps, cargo, run};
+use answer::FailedStep;
 use anyhow::{Context, Result, ensure};
 use checkout::{target_directory, workspace};
 use conversation::Conversation;
@@ -66,41 +67,61 @@ fn lane(thorough: bool, results: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// A machine in software emulation on CPUs that others use, too, is slow enough for a time limit to strike: a second
-/// boot decides. What fails twice, fails.
+/// A machine in software emulation on CPUs that others use, too, is slow enough for a time limit to strike: there is a second
+/// boot, and what fails in both, fails.
 fn converse(parts: &packages::Parts, binary: &Path, folder: &Path, results: &mut Vec<String>) -> Result<()> {
     let conversations = conversations()?;
     let archive = folder.join("initramfs");
     let content = initramfs::pack(parts, binary, &conversations)?;
     fs::write(&archive, content).with_context(|| format!("write {}", archive.display()))?;
-    once(parts, folder, &archive, &conversations, results).or_else(|error| {
-        results.push(format!("virtual machine: failed once, tried again: {error:#}"));
-        once(parts, folder, &archive, &conversations, results)
-    })
+    let first = once(parts, folder, &archive, &conversations, results);
+    let before = match &first {
+        Ok(failed) if failed.is_empty() => return Ok(()),
+        Ok(failed) => reasons(failed),
+        Err(error) => format!("{error:#}"),
+    };
+    results.push(format!("virtual machine: failed once, tried again: {before}"));
+    let second = once(parts, folder, &archive, &conversations, results)?;
+    // A boot that ended without answers has no step that held.
+    let has_failed_before = |step: &FailedStep| {
+        first.as_ref().map_or(true, |failed| failed.iter().any(|one| one.name == step.name))
+    };
+    let (twice, once_only): (Vec<FailedStep>, Vec<FailedStep>) =
+        second.into_iter().partition(has_failed_before);
+    results.extend(
+        once_only.iter().map(|step| format!("virtual machine: failed at the second boot only: {}", step.why)),
+    );
+    let console = folder.join(machine::CONSOLE);
+    ensure!(twice.is_empty(), "{}\n(the kernel's log is {})", reasons(&twice), console.display());
+    Ok(())
 }
 
+fn reasons(failed: &[FailedStep]) -> String {
+    failed.iter().map(|step| step.why.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+/// Boots, and compares: the steps that failed.
 fn once(
     parts: &packages::Parts,
     folder: &Path,
     archive: &Path,
     conversations: &[Conversation],
     results: &mut Vec<String>,
-) -> Result<()> {
+) -> Result<Vec<FailedStep>> {
     let started = Stopwatch::start();
     let said = machine::run(&parts.kernel, archive, folder)?;
     let took = started.passed().as_secs_f64();
-    let console = folder.join(machine::CONSOLE);
-    let booted = answer::booted_after_s(&said)
-        .with_context(|| format!("the machine did not boot; see {}", console.display()))?;
-    let failures: Vec<String> =
+    let booted = answer::booted_after_s(&said).with_context(|| {
+        format!("the machine did not boot; see {}", folder.join(machine::CONSOLE).display())
+    })?;
+    let failed: Vec<FailedStep> =
         conversations.iter().flat_map(|conversation| answer::judge(conversation, &said)).collect();
     let count: usize = conversations.iter().map(|conversation| conversation.steps.len()).sum();
     results.push(format!(
         "virtual machine: {} of {count} steps as expected, booted in {booted} s, {took:.1} s in all",
-        count - failures.len()
+        count - failed.len()
     ));
-    ensure!(failures.is_empty(), "{}\n(the kernel's log is {})", failures.join("\n"), console.display());
-    Ok(())
+    Ok(failed)
 }
 
 /// The files of `dev/vm`, in the order of their names.

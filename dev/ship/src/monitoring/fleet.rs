@@ -315,7 +315,7 @@ const CONTROLLERS: [Panel; 6] = [
     .bad(Bad::Below(604_800.0)),
 ];
 
-const AGENTS: [Panel; 7] = [
+const AGENTS: [Panel; 8] = [
     Panel::new(
         "Agents by state",
         Stack,
@@ -370,6 +370,13 @@ const AGENTS: [Panel; 7] = [
         )],
     )
     .bad(Bad::Below(604_800.0)),
+    Panel::new(
+        "Certificates that are not there",
+        Table,
+        "none",
+        "Of servers and routers whose agent has to see to it.",
+        &[Query::new("evenkeel_agent_beside_certificates_missing{SCOPE} > 0", "{{instance}}").empty("each has its own")],
+    ),
     Panel::new(
         "Processes that do not answer",
         Table,

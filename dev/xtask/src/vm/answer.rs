@@ -18,21 +18,28 @@ pub(super) fn booted_after_s(said: &str) -> Option<&str> {
     said.lines().find_map(|line| line.strip_prefix("@ booted "))
 }
 
-/// A sentence about every step that ended otherwise.
-pub(super) fn judge(conversation: &Conversation, said: &str) -> Vec<String> {
+/// A step that ended otherwise than expected.
+#[derive(Debug, PartialEq)]
+pub(super) struct FailedStep {
+    /// Its file and line.
+    pub(super) name: String,
+    /// The command, and what is wrong with its answer.
+    pub(super) why: String,
+}
+
+/// Every step that ended otherwise.
+pub(super) fn judge(conversation: &Conversation, said: &str) -> Vec<FailedStep> {
     let judged = |step: &Step| {
         let name = format!("{}:{}", conversation.name, step.line);
-        let command = &step.command;
-        match answer(said, &name) {
-            None => Some(format!("dev/vm/{name}: $ {command}\n  has not been reached")),
-            Some((text, None)) => {
-                Some(format!("dev/vm/{name}: $ {command}\n  has not ended; it said\n{}", indent(&text)))
-            }
+        let why = match answer(said, &name) {
+            None => "has not been reached".to_owned(),
+            Some((text, None)) => format!("has not ended; it said\n{}", indent(&text)),
             Some((text, Some(status))) => {
-                let why = difference(step, &text, status)?;
-                Some(format!("dev/vm/{name}: $ {command}\n  {why}; it said\n{}", indent(&text)))
+                format!("{}; it said\n{}", difference(step, &text, status)?, indent(&text))
             }
-        }
+        };
+        let why = format!("dev/vm/{name}: $ {}\n  {why}", step.command);
+        Some(FailedStep { name, why })
     };
     conversation.steps.iter().filter_map(judged).collect()
 }
@@ -116,7 +123,7 @@ mod tests {
         let found = judge(&conversation, said);
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for (found, expected) in found.iter().zip(expected) {
-            assert!(found.contains(expected), "{found}");
+            assert!(found.why.contains(expected), "{}", found.why);
         }
     }
 

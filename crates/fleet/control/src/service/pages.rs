@@ -297,6 +297,12 @@ impl Source for AgentPages {
         }
         let ends = self.beside.iter().map(|(whose, end_s)| (whose, end_s.load(Ordering::Relaxed)));
         let ends: Vec<_> = ends.filter(|(_, end_s)| *end_s > 0).collect();
+        text.single(
+            "evenkeel_agent_beside_certificates_missing",
+            Gauge,
+            "Certificates of servers and routers that the agent has to see to, and that are not there or cannot be read.",
+            (self.beside.len() - ends.len()) as u64,
+        );
         if !ends.is_empty() {
             let mut family = text.family(
                 "evenkeel_agent_beside_certificate_end_seconds",
