@@ -48,7 +48,8 @@ function summary(texts) {
   ];
   const odd = texts.length ? Array.from({ length: 46 }, (_, at) => ({ urgency: "note", text: texts[at] ?? `Agent of host-${at} is not heard.`, about: { kind: at % 2 ? "member" : "frozen", id: texts[at] ?? `m${at}` }, command: `evenkeel control replace '${texts[at] ?? "m" + at}'` })) : [];
   const needs = [...odd, ...ordinary];
-  const levels = Object.keys(CLUSTERS).map((pool) => ({ view: "main", pool, requests_per_s: 1e6, availability_5min: 0.9999, availability_1h: 0.998, availability_24h: 0.99995 }));
+  const level = (pool) => ({ view: "main", pool, requests_per_s: 1e6, availability_5min: 0.9999, availability_1h: 0.998, availability_24h: 0.99995, failovers_5min: null, failovers_1h: null, failovers_24h: null });
+  const levels = [{ ...level(null), failovers_5min: 0.00004, failovers_1h: 0.0021, failovers_24h: 0.00012 }, ...Object.keys(CLUSTERS).map(level)];
   const zones = Object.fromEntries(["a", "b", "c", ...texts].map((zone) => [zone, { members: 1667, serving: 1600, spare: 67 }]));
   const serving = Object.values(CLUSTERS).reduce((sum, slots) => sum + slots, 0);
   return {

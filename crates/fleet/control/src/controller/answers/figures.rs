@@ -86,6 +86,9 @@ pub(crate) struct LevelFields<'c> {
     availability_5min: Option<f64>,
     availability_1h: Option<f64>,
     availability_24h: Option<f64>,
+    failovers_5min: Option<f64>,
+    failovers_1h: Option<f64>,
+    failovers_24h: Option<f64>,
 }
 
 /// The answer to a question.
@@ -246,6 +249,9 @@ impl<'c> LevelFields<'c> {
             availability_5min: row.availability_5min,
             availability_1h: row.availability_1h,
             availability_24h: row.availability_24h,
+            failovers_5min: row.failovers_5min,
+            failovers_1h: row.failovers_1h,
+            failovers_24h: row.failovers_24h,
         }
     }
 }

@@ -31,6 +31,7 @@ fn routed(at_s: u64, requests: u64) -> RouterTally {
         at_ms,
         uptime_ms,
         pools,
+        failovers: Some(requests / 100),
         shadows: Some((requests, 0)),
         ..RouterPageTally::default()
     };
@@ -105,6 +106,8 @@ fn the_latest_point_of_every_member_is_shown() {
         (&levels[0]["availability_5min"], &levels[1]["availability_24h"]),
         (&json!(0.999), &json!(0.99))
     );
+    let share = levels[0]["failovers_1h"].as_f64().expect("it is known");
+    assert!((share - 0.01).abs() < 1e-6 && levels[1]["failovers_1h"].is_null(), "{levels}");
     let text = figures["text"].as_str().expect("a text");
     for words in ["all requests", "99.9000 %", "m1 ", "90.00 %", "50.00 %"] {
         assert!(text.contains(words), "{words}: {text}");
