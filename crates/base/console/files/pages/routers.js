@@ -5,7 +5,7 @@ import { command, h, name, visible } from "../dom.js";
 import { level, levels } from "../levels.js";
 import { table } from "../table.js";
 import { counted, micros, percent, short } from "../words.js";
-import { age, last, series } from "./servers.js";
+import { age, last, ownPage, series } from "./servers.js";
 
 export const title = () => "Routers";
 export const reads = () => ({ figures: "/v1/figures?of=routers", summary: "/v1/summary", shadows: "/v1/shadows" });
@@ -23,7 +23,7 @@ export function draw({ figures, summary, shadows }, _, redraw) {
   const rows = [...figures.routers].sort((one, other) => Number(isUsual(one)) - Number(isUsual(other)));
   /** @type {import("../table.js").Column<any>[]} */
   const columns = [
-    { head: "Router", isText: true, by: (row) => row.id, cell: (row) => name(row.id) },
+    { head: "Router", isText: true, by: (row) => row.id, cell: (row) => router(row, figures.controller) },
     { head: "Host", isText: true, by: (row) => row.host, cell: (row) => h("a", { href: "#/host/" + encodeURIComponent(row.host) }, name(row.host)) },
     { head: "View", isText: true, by: (row) => row.view, cell: (row) => name(row.view) },
     { head: "Configuration", isText: true, by: (row) => row.loaded ?? "", cell: (row) => configuration(row, usual) },
@@ -43,6 +43,12 @@ export function draw({ figures, summary, shadows }, _, redraw) {
     : h("p", { class: "quiet" }, "All routers of a view run the same configuration.");
   const all = rows.length ? table("routers", "Routers", columns, rows, redraw) : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s.");
   return [h("h1", {}, "Routers"), rows.length ? said : null, levels(summary, true, redraw), h("section", {}, h("h2", {}, "Each router"), all), compared(shadows, redraw)];
+}
+
+/** A router, with a link to its own page where that is reached. @param {any} row @param {string} controller */
+function router(row, controller) {
+  const page = ownPage(row, controller);
+  return page?.isReached ? h("a", { href: page.href }, name(row.id)) : name(row.id);
 }
 
 /**

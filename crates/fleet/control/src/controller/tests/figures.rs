@@ -78,8 +78,14 @@ fn asked(query: &str) -> Result<ControlQuestion, QuestionFault> {
 fn the_latest_point_of_every_member_is_shown() {
     let mut stage = Stage::known(4);
     assert_eq!(stage.figures("")["servers"], json!([]));
+    stage.agents[0].report.members[0].page = Some("10.0.0.1:9150".to_owned());
+    stage.agents[1].report.routers[0].page = Some("10.0.0.2:9442".to_owned());
     (0..3).for_each(|_| stage.tell());
     let figures = stage.figures("");
+    let pages = |rows: &Value| [0, 1].map(|row| rows[row]["page"].as_str().map(str::to_owned));
+    assert_eq!(pages(&figures["servers"]), [Some("10.0.0.1:9150".to_owned()), None]);
+    assert_eq!(pages(&figures["routers"]), [None, Some("10.0.0.2:9442".to_owned())]);
+    assert_eq!(figures["controller"], stage.controller.settings.host.as_str());
     let names = |rows: &Value| -> Vec<String> {
         rows.as_array()
             .expect("rows")
