@@ -1,7 +1,7 @@
 // The console: which page is shown, what it reads, and what is said while the controller does not answer.
 
 import { command, h, visible } from "./dom.js";
-import { EVERY, NotAdmitted, forget, isCurrent, isOld, read, replace } from "./live.js";
+import { EVERY, NotAdmitted, forget, isCurrent, isOld, post, read, replace } from "./live.js";
 import * as fleet from "./pages/fleet.js";
 import * as cluster from "./pages/cluster.js";
 import * as server from "./pages/server.js";
@@ -27,7 +27,11 @@ const MENU = [["", "Fleet"], ["routers", "Routers"], ["history", "History"], ["l
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 
-/** Why the token of this page's address was not taken. */
+/** The token of this page's address, until a controller takes or refuses it: in memory, and nowhere else. */
+let token = "";
+/** Its exchange that is under way. @type {Promise<void> | null} */
+let entering = null;
+/** Why it was not taken. */
 let refused = "";
 
 /** @type {Record<string, any>} */
@@ -65,12 +69,14 @@ function show() {
 /** Reads what the page needs, and draws it. */
 async function ask() {
   clearTimeout(timer);
-  if (document.hidden) return;
+  // A token is good for a quarter of an hour, whether the page is seen or not.
+  if (document.hidden && !token) return;
   const mine = turn;
   const { page, name } = place();
   const reads = Object.entries(page.reads(name, documents));
   let pause = EVERY;
   try {
+    while (token) await (entering ??= exchange().finally(() => (entering = null)));
     const answers = await Promise.all(reads.map(async ([what, path]) => [what, await read(path, page.optional?.has(what) ?? false)]));
     if (mine !== turn) return;
     documents = Object.fromEntries(answers);
@@ -80,7 +86,7 @@ async function ask() {
   } catch (error) {
     if (mine !== turn) return;
     if (error instanceof NotAdmitted) askForToken();
-    else isOld("The controller", error);
+    else isOld("The controller", token ? `${/** @type {Error} */ (error).message}; the token of the address is kept, and shown again` : error);
   }
   timer = setTimeout(ask, pause);
 }
@@ -100,17 +106,24 @@ function askForToken() {
   );
 }
 
-/** Exchanges the token of the address (`#t=TOKEN`) for a cookie. It is taken out of the address first, so that nobody sees or keeps it. */
-async function enter() {
-  const token = /^#t=([0-9a-f]+)$/.exec(location.hash)?.[1];
-  if (token) {
+/** Takes the token out of the address (`#t=TOKEN`), so that nobody sees or keeps it there. */
+function enter() {
+  const found = /^#t=([0-9a-f]+)$/.exec(location.hash)?.[1];
+  if (found) {
+    token = found;
     window.history.replaceState(null, "", location.pathname);
-    const headers = { authorization: "Bearer " + token };
-    const response = await fetch("session", { method: "POST", headers }).catch(() => null);
-    const said = await response?.json().catch(() => ({}));
-    refused = response?.ok ? "" : "The token was not taken: " + String(said?.error ?? "no answer") + ".";
   }
   show();
+}
+
+/** Exchanges the token for a cookie. While the controller is away it is kept: an answer that is no refusal says nothing about it. */
+async function exchange() {
+  const mine = token;
+  const response = await post("session", { authorization: "Bearer " + mine });
+  const said = await response.json().catch(() => ({}));
+  if (response.status >= 500) throw new Error(String(said.error ?? "the status " + response.status));
+  if (token === mine) token = "";
+  refused = response.ok ? "" : "The token was not taken: " + String(said.error ?? "the status " + response.status) + ".";
 }
 
 /** Draws what is known. */

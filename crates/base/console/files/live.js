@@ -51,6 +51,16 @@ export async function read(path, isOptional = false) {
 }
 
 /**
+ * Asks for something that is no document.
+ * @param {string} path
+ * @param {Record<string, string>} headers
+ */
+export const post = (path, headers) =>
+  fetch(path, { method: "POST", headers, signal: AbortSignal.timeout(WITHIN) }).catch(() => {
+    throw new Error("no answer");
+  });
+
+/**
  * Draws what is known. What a person does on the page stays: the focus, open parts, how far tables are moved, a selection.
  * @param {() => any} elements
  */

@@ -24,13 +24,14 @@ macro_rules! files {
 }
 
 /// Of both sites.
-static SHARED: [ConsoleFile; 6] = files! {
+static SHARED: [ConsoleFile; 7] = files! {
     "/console.css": CSS, "console.css";
     "/live.js": SCRIPT, "live.js";
     "/dom.js": SCRIPT, "dom.js";
     "/words.js": SCRIPT, "words.js";
     "/charts.js": SCRIPT, "charts.js";
     "/table.js": SCRIPT, "table.js";
+    "/levels.js": SCRIPT, "levels.js";
 };
 
 /// Of a controller's console.

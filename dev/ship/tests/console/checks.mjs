@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import puppeteer from "puppeteer-core";
-import { HOSTILE, REPORTS, madeFleet, madeProcess } from "./made.mjs";
+import { HOSTILE, REPORTS, madeFleet, madeGate, madeProcess } from "./made.mjs";
 import { takePictures } from "./pictures.mjs";
 
 const { console: fleet, server, router, files, pictures } = JSON.parse(process.env.CHECKS);
@@ -278,5 +278,25 @@ await check("sizes of the files", () => {
   const len = all(files).reduce((sum, path) => sum + gzipSync(readFileSync(path), { level: 9 }).length, 0);
   expect(len <= COMPRESSED_MAX, `${len} bytes compressed, at most ${COMPRESSED_MAX}`);
   return `${len} bytes compressed`;
+});
+
+await check("a token is kept while no controller answers, and dropped when it is refused", async () => {
+  const gate = madeGate(files, headers, "00aa");
+  const at = await gate.start();
+  const page = await tab();
+  await open(page, `http://127.0.0.1:${at}/#t=0bad`);
+  const text = () => page.evaluate(() => document.body.textContent);
+  await page.waitForFunction(() => document.getElementById("main").textContent.includes("Who are you?"));
+  expect((await text()).includes("The token was not taken: it is not known."), await text());
+  await gate.end();
+  await page.evaluate(() => (location.hash = "#t=00aa"));
+  await page.waitForFunction(() => !document.getElementById("banner").hidden);
+  expect((await text()).includes("the token of the address is kept, and shown again"), await text());
+  const kept = await page.evaluate(() => location.href + JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, history.state]));
+  expect(!kept.includes("00aa"), `it is in the page's memory alone: ${kept}`);
+  await gate.again(at);
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent.startsWith("Fleet"));
+  await page.close();
+  await gate.end();
 });
 await end();

@@ -48,7 +48,8 @@ function summary(texts) {
   ];
   const odd = texts.length ? Array.from({ length: 46 }, (_, at) => ({ urgency: "note", text: texts[at] ?? `Agent of host-${at} is not heard.`, about: { kind: at % 2 ? "member" : "frozen", id: texts[at] ?? `m${at}` }, command: `evenkeel control replace '${texts[at] ?? "m" + at}'` })) : [];
   const needs = [...odd, ...ordinary];
-  const levels = Object.keys(CLUSTERS).map((pool) => ({ view: "main", pool, requests_per_s: 1e6, availability_5min: 0.9999, availability_1h: 0.998, availability_24h: 0.99995 }));
+  const level = (pool) => ({ view: "main", pool, requests_per_s: 1e6, availability_5min: 0.9999, availability_1h: 0.998, availability_24h: 0.99995, failovers_5min: null, failovers_1h: null, failovers_24h: null });
+  const levels = [{ ...level(null), failovers_5min: 0.00004, failovers_1h: 0.0021, failovers_24h: 0.00012 }, ...Object.keys(CLUSTERS).map(level)];
   const zones = Object.fromEntries(["a", "b", "c", ...texts].map((zone) => [zone, { members: 1667, serving: 1600, spare: 67 }]));
   const serving = Object.values(CLUSTERS).reduce((sum, slots) => sum + slots, 0);
   return {
@@ -61,12 +62,12 @@ function summary(texts) {
 
 function routers(texts) {
   const figures = () => ({ at_unix: now(), age_s: 6, availability: 0.9999, hit_ratio: 0.98, requests_per_s: 30000 * random(), errors_per_s: 0, timeouts_per_s: 0, hits_per_s: 1, misses_per_s: 1, received_bytes_per_s: 1e7, sent_bytes_per_s: 1e7, failovers_per_s: 0, unavailable_servers: 0, clients: 90, reply_p99_us: 512, cpus: random() });
-  return Array.from({ length: ROUTERS }, (_, at) => ({ id: texts[at] ?? `r-${at}`, host: `host-${at}`, zone: "a", view: "main", loaded: [17, 18, 203].includes(at) ? "9f2c41aa51d0ab12" : "8ed803dca8725c50", points: [figures()] }));
+  return Array.from({ length: ROUTERS }, (_, at) => ({ id: texts[at] ?? `r-${at}`, host: `host-${at}`, zone: "a", view: "main", loaded: [17, 18, 203].includes(at) ? "9f2c41aa51d0ab12" : "8ed803dca8725c50", page: texts[at] ?? `10.0.0.${at % 250}:9442`, points: [figures()] }));
 }
 
 /** The document of a path, with its status. */
 function document(path, query, texts) {
-  const figures = (/** @type {any} */ of) => [200, { unix_s: now(), servers: [], routers: [], levels: [], levels_left_out: 0, ...of }];
+  const figures = (/** @type {any} */ of) => [200, { unix_s: now(), controller: "c1", servers: [], routers: [], levels: [], levels_left_out: 0, ...of }];
   switch (path) {
     case "/v1/summary":
       return [200, summary(texts)];
@@ -74,7 +75,7 @@ function document(path, query, texts) {
       if (query.get("of") === "routers") return figures({ routers: routers(texts) });
       const [cluster, member] = [query.get("cluster"), query.get("member")];
       const points = query.has("since") ? POINTS : 1;
-      if (member) return figures({ servers: [{ id: member, host: texts[1] ?? "host-1", zone: "a", cluster: texts[3] ?? "feed", points: Array.from({ length: points }, (_, at) => point(now() - (points - at) * 15)) }] });
+      if (member) return figures({ servers: [{ id: member, host: texts[1] ?? "host-1", zone: "a", cluster: texts[3] ?? "feed", page: texts[4] ?? "127.0.0.1:9150", points: Array.from({ length: points }, (_, at) => point(now() - (points - at) * 15)) }] });
       if (!Object.hasOwn(CLUSTERS, cluster ?? "")) return figures({ servers: texts.map((id) => ({ id, host: id, zone: id, cluster, points: [point(now())] })) });
       if (CLUSTERS[cluster] * points > 120 * 128) return [400, { error: "expected 15360 points at most" }];
       return figures({ servers: servers(cluster, points) });
@@ -107,12 +108,12 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".css": "text/css; charset=
  * @param {string} files Their folder.
  * @param {Record<string, string>} headers
  * @param {string} index The file at `/`.
- * @param {(path: string, query: URLSearchParams) => [number, any] | null} document
+ * @param {(path: string, query: URLSearchParams, request: any) => [number, any] | null} document
  */
 function site(files, headers, index, document) {
   const answer = (request, response) => {
     const { pathname, searchParams } = new URL(request.url, "http://made");
-    const found = document(pathname, searchParams);
+    const found = document(pathname, searchParams, request);
     if (found) {
       response.writeHead(found[0], { ...headers, "content-type": "application/json" });
       return response.end(JSON.stringify(found[1]));
@@ -139,6 +140,25 @@ function site(files, headers, index, document) {
  * @param {string[]} texts Names and reasons in place of ordinary ones.
  */
 export const madeFleet = (files, headers, texts) => site(files, headers, "/index.html", (path, query) => (path.startsWith("/v1/") ? document(path, query, texts) : null));
+
+/**
+ * A made fleet whose console admits browsers with this token, once.
+ * @param {string} files
+ * @param {Record<string, string>} headers
+ * @param {string} token
+ */
+export function madeGate(files, headers, token) {
+  let isAdmitted = false;
+  return site(files, headers, "/index.html", (path, query, request) => {
+    if (path === "/session") {
+      const isTaken = !isAdmitted && request.headers.authorization === "Bearer " + token;
+      isAdmitted ||= isTaken;
+      return isTaken ? [200, {}] : [401, { error: "it is not known" }];
+    }
+    if (!path.startsWith("/v1/")) return null;
+    return isAdmitted ? document(path, query, []) : [401, { error: "a token is needed" }];
+  });
+}
 
 /** Reports that lack nearly everything, or have it otherwise than is expected. */
 export const REPORTS = {

@@ -106,6 +106,7 @@ impl RouterAgent {
             trouble: None,
             client_address: None,
             has_cluster_file: false,
+            page: None,
             figures: None,
         };
         let texts = self.disk.texts.keys().cloned().collect();
@@ -240,6 +241,7 @@ pub(super) fn server_report(server: &mut SmallServer, number: usize) -> TurnRepo
         misses: 0,
         has_cluster_file: false,
         sweep: Some(SweepReport { done: server.swept, trouble: None }),
+        page: None,
         figures: None,
     };
     report(

@@ -2,8 +2,9 @@
 
 import { STEP, bar, slots, spark } from "../charts.js";
 import { command, h, name, visible } from "../dom.js";
+import { levels } from "../levels.js";
 import { table } from "../table.js";
-import { availability, bytes, counted, isKnown, micros, percent, short, SLOT_STATES } from "../words.js";
+import { bytes, counted, isKnown, micros, percent, short, SLOT_STATES } from "../words.js";
 
 export const title = () => "Fleet";
 export const reads = () => ({ summary: "/v1/summary" });
@@ -29,7 +30,7 @@ export function draw({ summary }, _, redraw) {
     head(summary),
     needs(summary),
     h("section", {}, h("h2", {}, "Clusters"), isEmpty ? h("p", { class: "empty" }, "There is no cluster yet.") : clusters(summary, redraw), isEmpty ? null : legend(summary)),
-    summary.levels.length ? h("section", {}, h("h2", {}, "Requests answered well"), levels(summary, redraw)) : null,
+    levels(summary, false, redraw),
     going(summary),
     h("section", {}, h("h2", {}, "Zones"), zones(summary, redraw)),
   ];
@@ -119,31 +120,6 @@ function legend(summary) {
   const used = new Set(summary.clusters.flatMap((/** @type {any} */ one) => [...one.slot_states]));
   const entries = Object.entries(SLOT_STATES).filter(([letter]) => used.has(letter));
   return h("p", { class: "legend quiet" }, entries.map(([letter, { word }]) => h("span", {}, slots(letter, 1), " ", word)));
-}
-
-/**
- * @param {any} summary
- * @param {() => void} redraw
- */
-function levels(summary, redraw) {
-  /** @type {import("../table.js").Column<any>[]} */
-  const columns = [
-    { head: "View", isText: true, by: (one) => one.view, cell: (one) => name(one.view) },
-    { head: "Pool", isText: true, by: (one) => one.pool ?? "", cell: (one) => (one.pool === null ? h("span", { class: "quiet" }, "all requests") : name(one.pool)) },
-    { head: "Requests/s", by: (one) => one.requests_per_s, cell: (one) => short(one.requests_per_s) },
-    { head: "5 min", by: (one) => one.availability_5min, cell: (one) => level(one.availability_5min) },
-    { head: "1 h", by: (one) => one.availability_1h, cell: (one) => level(one.availability_1h) },
-    { head: "24 h", by: (one) => one.availability_24h, cell: (one) => level(one.availability_24h) },
-  ];
-  return table("levels", "Share of the requests of routers that were answered without an error", columns, summary.levels, redraw);
-}
-
-/** Below this share a level is marked: one request in a thousand went wrong. */
-const LEVEL_MIN = 0.999;
-
-/** @param {number | null} share */
-function level(share) {
-  return isKnown(share) && share < LEVEL_MIN ? h("strong", { class: "bad" }, availability(share) + " !") : availability(share);
 }
 
 /** @param {any} summary */

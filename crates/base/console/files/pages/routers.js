@@ -1,13 +1,14 @@
-// Routers: which configuration each one runs, and its figures.
+// Routers: which configuration each one runs, its figures, and what was answered well.
 
 import { spark } from "../charts.js";
 import { command, h, name, visible } from "../dom.js";
+import { level, levels } from "../levels.js";
 import { table } from "../table.js";
-import { availability, counted, micros, percent, short } from "../words.js";
-import { age, last, series } from "./servers.js";
+import { counted, micros, percent, short } from "../words.js";
+import { age, last, ownPage, series } from "./servers.js";
 
 export const title = () => "Routers";
-export const reads = () => ({ figures: "/v1/figures?of=routers", shadows: "/v1/shadows" });
+export const reads = () => ({ figures: "/v1/figures?of=routers", summary: "/v1/summary", shadows: "/v1/shadows" });
 export const optional = new Set(["shadows"]);
 
 /**
@@ -15,20 +16,20 @@ export const optional = new Set(["shadows"]);
  * @param {string} _
  * @param {() => void} redraw
  */
-export function draw({ figures, shadows }, _, redraw) {
+export function draw({ figures, summary, shadows }, _, redraw) {
   const usual = configurations(figures.routers);
   const isUsual = (/** @type {any} */ row) => !row.loaded || row.loaded === usual.get(row.view);
   // Those with another configuration come first.
   const rows = [...figures.routers].sort((one, other) => Number(isUsual(one)) - Number(isUsual(other)));
   /** @type {import("../table.js").Column<any>[]} */
   const columns = [
-    { head: "Router", isText: true, by: (row) => row.id, cell: (row) => name(row.id) },
+    { head: "Router", isText: true, by: (row) => row.id, cell: (row) => router(row, figures.controller) },
     { head: "Host", isText: true, by: (row) => row.host, cell: (row) => h("a", { href: "#/host/" + encodeURIComponent(row.host) }, name(row.host)) },
     { head: "View", isText: true, by: (row) => row.view, cell: (row) => name(row.view) },
     { head: "Configuration", isText: true, by: (row) => row.loaded ?? "", cell: (row) => configuration(row, usual) },
     { head: "Age", by: (row) => last(row).age_s, cell: (row) => age(last(row).age_s) },
     { head: "Requests/s", by: (row) => last(row).requests_per_s, cell: (row) => [spark(series(row, "requests_per_s"), short), " ", short(last(row).requests_per_s)] },
-    { head: "Answered well", by: (row) => last(row).availability, cell: (row) => availability(last(row).availability) },
+    { head: "Answered well", by: (row) => last(row).availability, cell: (row) => level(last(row).availability) },
     { head: "Hits", by: (row) => last(row).hit_ratio, cell: (row) => percent(last(row).hit_ratio) },
     { head: "p99 reply", title: "99 % of the replies of servers took less", by: (row) => last(row).reply_p99_us, cell: (row) => micros(last(row).reply_p99_us) },
     { head: "Not asked", title: "Servers that it does not ask because they do not answer (TKO)", by: (row) => last(row).unavailable_servers, cell: (row) => short(last(row).unavailable_servers) },
@@ -40,7 +41,14 @@ export function draw({ figures, shadows }, _, redraw) {
   const said = others.length
     ? h("p", { class: "bad" }, `${counted(others.length, "router")} ${others.length === 1 ? "runs" : "run"} another configuration than most of the same view: `, others.slice(0, 10).map((/** @type {any} */ row, /** @type {number} */ at) => [at ? ", " : "", name(row.id)]))
     : h("p", { class: "quiet" }, "All routers of a view run the same configuration.");
-  return [h("h1", {}, "Routers"), rows.length ? [said, table("routers", "Routers", columns, rows, redraw)] : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."), compared(shadows, redraw)];
+  const all = rows.length ? table("routers", "Routers", columns, rows, redraw) : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s.");
+  return [h("h1", {}, "Routers"), rows.length ? said : null, levels(summary, true, redraw), h("section", {}, h("h2", {}, "Each router"), all), compared(shadows, redraw)];
+}
+
+/** A router, with a link to its own page where that is reached. @param {any} row @param {string} controller */
+function router(row, controller) {
+  const page = ownPage(row, controller);
+  return page?.isReached ? h("a", { href: page.href }, name(row.id)) : name(row.id);
 }
 
 /**

@@ -3,7 +3,7 @@
 import { chart } from "../charts.js";
 import { command, h, name as shown } from "../dom.js";
 import { bytes, micros, percent, short } from "../words.js";
-import { age, last, series } from "./servers.js";
+import { age, last, ownPage, series } from "./servers.js";
 
 const SINCE_S = 1800;
 
@@ -33,6 +33,7 @@ export function draw({ figures }, name) {
       age(last(row).age_s),
       " ago",
     ),
+    own(row, figures.controller),
     h(
       "div",
       { class: "charts" },
@@ -47,4 +48,17 @@ export function draw({ figures }, name) {
     ),
     h("p", {}, "To move its slot to another server, show what that would do first: ", command("evenkeel control drain " + name)),
   ];
+}
+
+/**
+ * Where it shows more of itself than the fleet knows.
+ * @param {any} row
+ * @param {string} controller
+ */
+function own(row, controller) {
+  const page = ownPage(row, controller);
+  if (!page) return null;
+  const what = "memory by use, heat maps, hot keys, workers, connections";
+  if (page.isReached) return h("p", {}, h("a", { href: page.href }, "Its own page"), h("span", { class: "quiet" }, `: ${what}`));
+  return h("p", {}, "Its own page (", what, ") answers on that host alone. Through a tunnel it is at ", h("code", {}, page.href), ": ", command(`ssh -L ${page.port}:${row.page} ${row.host}`));
 }

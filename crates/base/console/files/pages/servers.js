@@ -32,6 +32,23 @@ export const SERVER_COLUMNS = [
   { head: "Evictions/s", by: (row) => last(row).evictions_per_s, cell: (row) => short(last(row).evictions_per_s) },
 ];
 
+const IS_LOOPBACK = /^(localhost|127\.[0-9.]+|\[::1\])$/;
+
+/**
+ * The address of a process' own page, if its agent says where it is. At an address of one host, a browser reaches it from there only: it is there
+ * if it has reached the console so, and the controller is on that host.
+ * @param {any} row
+ * @param {string} controller The host of the controller that has answered.
+ * @returns {{href: string, isReached: boolean, port: string} | null}
+ */
+export function ownPage(row, controller) {
+  const href = `http://${row.page}/`;
+  if (!row.page || !URL.canParse(href)) return null;
+  const { hostname, port } = new URL(href);
+  if (hostname === "0.0.0.0" || hostname === "[::]") return null;
+  return { href, isReached: !IS_LOOPBACK.test(hostname) || (IS_LOOPBACK.test(location.hostname) && row.host === controller), port: port || "80" };
+}
+
 /** @param {number | undefined} seconds */
 export function age(seconds) {
   return isKnown(seconds) && seconds > OLD_S ? h("strong", { class: "bad" }, duration(seconds) + " !") : duration(seconds);

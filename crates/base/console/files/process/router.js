@@ -2,9 +2,10 @@
 
 import { chart } from "../charts.js";
 import { h, name } from "../dom.js";
+import { level } from "../levels.js";
 import { read } from "../live.js";
 import { table } from "../table.js";
-import { availability, bytes, counted, duration, isKnown, micros, percent, short, time } from "../words.js";
+import { bytes, counted, duration, isKnown, micros, percent, short, time } from "../words.js";
 import { heat, legend } from "./heat.js";
 import { SOON, TIMES, alarm, head, hot, perSecond, section, text, uptime, without } from "./parts.js";
 import { times } from "./seen.js";
@@ -15,8 +16,6 @@ export const beside = () => read("/api/v1/servers", true);
 
 /** Commands that are drawn: those with most requests. */
 const COMMANDS_MAX = 4;
-/** Below this share of requests that were answered well, a pool or a server is marked: one in a thousand went wrong. */
-const LEVEL_MIN = 0.999;
 
 /** @param {import("./seen.js").Between} between */
 export function figures(between) {
@@ -128,11 +127,6 @@ function requests(route, last, redraw) {
     h("p", { class: "quiet" }, `Hits: ${percent(last.hit_ratio, 2)} of gets, ${perSecond(last.misses)} misses; ${perSecond(last.hot_values)} of the hits without a server (hot values).`),
     h("p", {}, "Failures: ", alarm(last.errors, `${perSecond(last.errors)} errors`), `, ${perSecond(last.failovers)} failovers, `, alarm(last.failed_failovers, `${perSecond(last.failed_failovers)} failed failovers`), `. Clients: ${short(route.clients)} connections, ${perSecond(last.accepted)} new.`),
   ];
-}
-
-/** @param {number | null} share */
-function level(share) {
-  return isKnown(share) && share < LEVEL_MIN ? h("strong", { class: "bad" }, availability(share) + " !") : availability(share);
 }
 
 /**

@@ -154,7 +154,8 @@ function memory(report, last) {
   const share = isKnown(last.ghosts) && last.stored > 0 ? last.ghosts / last.stored : null;
   const isShort = isKnown(share) && share > GHOSTS_MIN;
   const soon = `${perSecond(last.evictions)} evicted; ${perSecond(last.ghosts)} were stored again soon (ghost hits), ${percent(share)} of all that was stored: with more memory they would still be there`;
-  return [drawn, h("p", { class: "quiet" }, `${bytes(charged)} of ${bytes(limit)}, ${percent(charged / limit, 0)}; ${bytes(dead)} in segments is garbage that is not collected yet.`), h("p", {}, isShort ? h("strong", { class: "bad" }, soon + " !") : soon, ".")];
+  const reach = isKnown(ghosts) ? `Soon is: before some ${short(ghosts / 2)} other new items were evicted. How much memory would have kept them is not known.` : "";
+  return [drawn, h("p", { class: "quiet" }, `${bytes(charged)} of ${bytes(limit)}, ${percent(charged / limit, 0)}; ${bytes(dead)} in segments is garbage that is not collected yet.`), h("p", {}, isShort ? h("strong", { class: "bad" }, soon + " !") : soon, ". ", h("span", { class: "quiet" }, reach))];
 }
 
 /**

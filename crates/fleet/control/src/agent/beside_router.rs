@@ -13,7 +13,7 @@ use stdx::clock::Now;
 use stdx::log_level::LogLevel;
 
 use super::cluster_file::{ClusterFile, HeldText};
-use super::pages::{PageTally, is_foreign};
+use super::pages::{MetricsPlace, PageTally, is_foreign};
 use super::settings::AgentRouter;
 use super::state::{AgentStateError, AgentStore};
 use crate::routers::router_client::{RouterClient, digest_of};
@@ -141,6 +141,7 @@ impl BesideRouter {
             trouble: self.order_trouble.clone().or_else(|| self.trouble.clone()),
             client_address: self.router.client_address.clone(),
             has_cluster_file: self.list.is_some(),
+            page: self.router.metrics.as_ref().map(MetricsPlace::address),
             figures: self.figures.tally.clone().map(Box::new),
         }
     }

@@ -10,7 +10,7 @@ use fleet::figures::{MemberTally, ServerPageTally};
 use serde::{Deserialize, Serialize};
 
 use super::cluster_file::{ClusterFile, HeldText};
-use super::pages::{PageTally, is_foreign};
+use super::pages::{MetricsPlace, PageTally, is_foreign};
 use super::server_stats::tally_in;
 use super::settings::AgentServer;
 use super::state::{AgentStateError, AgentStore};
@@ -100,6 +100,7 @@ impl BesideServer {
             misses,
             has_cluster_file,
             sweep,
+            page: self.server.metrics.as_ref().map(MetricsPlace::address),
             figures,
         }
     }

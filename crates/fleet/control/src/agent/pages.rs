@@ -64,6 +64,13 @@ impl FromStr for MetricsPlace {
     }
 }
 
+impl MetricsPlace {
+    /// `HOST:PORT`
+    pub(super) fn address(&self) -> String {
+        self.0.to_string().trim_start_matches("http://").to_owned()
+    }
+}
+
 impl From<SocketAddr> for MetricsPlace {
     fn from(address: SocketAddr) -> MetricsPlace {
         let host = address.ip().to_string();

@@ -216,6 +216,7 @@ impl FakeAgent {
             trouble: None,
             client_address: None,
             has_cluster_file: false,
+            page: None,
             figures: None,
         };
         let member = MemberReport {
@@ -227,6 +228,7 @@ impl FakeAgent {
             misses: 0,
             has_cluster_file: true,
             sweep: Some(SweepReport::default()),
+            page: None,
             figures: None,
         };
         let json = json!({"host": format!("h{number}"), "zone": zone, "boot": number, "turn": 0});

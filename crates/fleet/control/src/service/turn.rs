@@ -125,6 +125,9 @@ pub struct MemberReport {
     /// What became of orders to [sweep](MemberOrder::sweep) it; an older agent, which cannot, does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepReport>,
+    /// Where its own page answers, as `HOST:PORT` by its agent's file; none without `metrics` there, and of an older agent.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
     /// Its figures; none of a server that has not answered yet, and of an older agent. What is not understood is unknown.
     #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
     pub figures: Option<Box<MemberTally>>,
@@ -192,6 +195,9 @@ pub struct RouterReport {
     /// Whether it reads a file with such a list, which the agent writes.
     #[serde(default)]
     pub has_cluster_file: bool,
+    /// Where its own page answers, as `HOST:PORT` by its agent's file; none without `metrics` there, and of an older agent.
+    #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
     /// Its figures; none of a router that has not answered yet, and of an older agent. What is not understood is unknown.
     #[serde(default, deserialize_with = "as_far_as_known", skip_serializing_if = "Option::is_none")]
     pub figures: Option<Box<RouterTally>>,

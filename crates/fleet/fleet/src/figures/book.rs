@@ -143,6 +143,7 @@ impl FigureBook {
         let rates = router_rates(before.as_ref(), heard, &tally);
         let growth = before.as_ref().and_then(|before| asked(before, heard, &tally));
         let page_passed = before.as_ref().and_then(|before| page_passed_ms(before, heard, &tally));
+        let failovers = before.as_ref().map(|before| failed_over(before, page_passed, heard, &tally));
         if let (Some(passed), Some(before)) = (page_passed, &before) {
             let of =
                 |tally: &RouterTally, which: fn((u64, u64)) -> u64| tally.page.as_ref()?.shadows.map(which);
@@ -163,6 +164,10 @@ impl FigureBook {
             && let Some(place) = self.levels.place(view, None, now_ms)
         {
             self.levels.count(place, &growth);
+            if let Some(failovers) = failovers.flatten() {
+                self.levels.count_failovers(place, &LevelGrowth { errors: 0, ..growth });
+                self.levels.count_failovers(place, &failovers);
+            }
         }
         let point = FigurePoint::of_router(second(heard.now), &rates);
         let mut track = match self.routers.remove(router) {
@@ -272,6 +277,30 @@ fn asked(before: &Before<'_, RouterTally>, heard: HeardTurn, tally: &RouterTally
     let errors = grown(before.tally.errors, tally.errors).filter(|errors| *errors <= requests)?;
     let to_ms = heard.now.ms();
     Some(LevelGrowth { from_ms: to_ms.saturating_sub(passed), to_ms, requests, errors, timeouts: 0 })
+}
+
+/// What a router has failed over since its page was read before, in the place of errors; none if it does not tell.
+fn failed_over(
+    before: &Before<'_, RouterTally>,
+    page_passed: Option<u64>,
+    heard: HeardTurn,
+    tally: &RouterTally,
+) -> Option<LevelGrowth> {
+    let (old, new) = (before.tally.page.as_ref()?, tally.page.as_ref()?);
+    let to_ms = heard.now.ms();
+    let growth = |errors, passed| LevelGrowth {
+        from_ms: to_ms.saturating_sub(passed),
+        to_ms,
+        requests: 0,
+        errors,
+        timeouts: 0,
+    };
+    if before.heard.boot == heard.boot && old.at_ms == new.at_ms && new.failovers.is_some() {
+        // It was not read since: the next reading has those of this interval as well.
+        return Some(growth(0, 0));
+    }
+    let passed = page_passed?;
+    Some(growth(grown_requests(old.failovers, new.failovers, passed)?, passed))
 }
 
 impl RouterTrack {

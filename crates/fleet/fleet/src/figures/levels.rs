@@ -1,4 +1,4 @@
-//! Service levels: requests and errors of views and of their pools, by the minute, for a day.
+//! Service levels: requests and errors of views and of their pools, and failovers of views, by the minute, for a day.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use crate::ViewName;
 
 /// Minutes that are kept: a day.
 pub const MINUTES_KEPT: usize = 1440;
-/// Views and pools whose minutes are kept, 12 KB each. What comes beyond is counted as left out.
+/// Views and pools whose minutes are kept, 12 KB each, and 12 KB more of a view whose failovers are told. What comes beyond is counted as
+/// left out.
 pub const LEVELS_MAX: usize = 1024;
 /// Minutes that stand for now: with fewer, some routers' turns are missing.
 const NOW_MINUTES: u64 = 5;
@@ -35,13 +36,20 @@ const UNKNOWN: Minute = Minute { requests: f32::NAN, errors: f32::NAN };
 /// A day of a row.
 struct Level {
     name: LevelName,
+    answered: Day,
+    /// Requests of clients of those routers that tell their failovers, and these in place of errors; none before any has.
+    failovers: Option<Day>,
+    counts: [u64; 3],
+}
+
+/// Minutes of a day.
+struct Day {
     minutes: Box<[Minute]>,
     /// The last minute that something was counted in, of those since the controller's clock began.
     newest: u64,
     /// From when on, and until when, in milliseconds.
     since_ms: u64,
     until_ms: u64,
-    counts: [u64; 3],
 }
 
 /// All rows.
@@ -78,6 +86,12 @@ pub struct LevelRow<'l> {
     pub availability_1h: Option<f64>,
     /// In the last day.
     pub availability_24h: Option<f64>,
+    /// Failovers over requests, in the last five minutes; none of a pool: a failover leads from one to another.
+    pub failovers_5min: Option<f64>,
+    /// In the last hour.
+    pub failovers_1h: Option<f64>,
+    /// In the last day.
+    pub failovers_24h: Option<f64>,
     /// Requests since the controller began.
     pub requests: u64,
     /// Those of them that went wrong.
@@ -98,15 +112,8 @@ impl ServiceLevels {
             return None;
         }
         let place = LevelPlace(u16::try_from(self.levels.len()).ok()?);
-        let minutes = vec![UNKNOWN; MINUTES_KEPT].into_boxed_slice();
-        self.levels.push(Level {
-            name: name.clone(),
-            minutes,
-            newest: minute(now_ms),
-            since_ms: u64::MAX,
-            until_ms: 0,
-            counts: [0; 3],
-        });
+        let answered = Day::new(now_ms);
+        self.levels.push(Level { name: name.clone(), answered, failovers: None, counts: [0; 3] });
         self.places.insert(name, place);
         Some(place)
     }
@@ -118,7 +125,7 @@ impl ServiceLevels {
         if before < LEVELS_MAX {
             return false;
         }
-        self.levels.retain(|level| level.newest + MINUTES_KEPT as u64 > now);
+        self.levels.retain(|level| level.answered.newest + MINUTES_KEPT as u64 > now);
         let name = |(place, level): (usize, &Level)| (level.name.clone(), LevelPlace(place as u16));
         self.places = self.levels.iter().enumerate().map(name).collect();
         self.levels.len() != before
@@ -127,24 +134,17 @@ impl ServiceLevels {
     /// Counts what has happened in an interval, evenly over its minutes.
     pub(super) fn count(&mut self, place: LevelPlace, growth: &LevelGrowth) {
         let Some(level) = self.levels.get_mut(usize::from(place.0)) else { return };
-        let LevelGrowth { from_ms, to_ms, requests, errors, timeouts } = *growth;
-        for (sum, new) in level.counts.iter_mut().zip([requests, errors, timeouts]) {
+        for (sum, new) in level.counts.iter_mut().zip([growth.requests, growth.errors, growth.timeouts]) {
             *sum = sum.saturating_add(new);
         }
-        // The end is no part of the interval.
-        let last = minute(to_ms.saturating_sub(1).max(from_ms));
-        level.advance(last);
-        (level.since_ms, level.until_ms) = (level.since_ms.min(from_ms), level.until_ms.max(to_ms));
-        let oldest = level.newest.saturating_sub(MINUTES_KEPT as u64 - 1);
-        let whole_ms = to_ms.saturating_sub(from_ms);
-        for at in minute(from_ms).max(oldest)..=last {
-            let (begin, end) = ((at * 60_000).max(from_ms), ((at + 1) * 60_000).min(to_ms));
-            let share = if whole_ms == 0 { 1.0 } else { end.saturating_sub(begin) as f64 / whole_ms as f64 };
-            if share > 0.0 {
-                level.minutes[(at % MINUTES_KEPT as u64) as usize]
-                    .add(requests as f64 * share, errors as f64 * share);
-            }
-        }
+        level.answered.count(growth);
+    }
+
+    /// Counts failovers, which stand in the place of errors, or requests of a router that tells its failovers. Both have intervals of
+    /// their own: a router's page is read at other times than its counters.
+    pub(super) fn count_failovers(&mut self, place: LevelPlace, growth: &LevelGrowth) {
+        let Some(level) = self.levels.get_mut(usize::from(place.0)) else { return };
+        level.failovers.get_or_insert_with(|| Day::new(growth.from_ms)).count(growth);
     }
 
     /// All rows, by view and pool.
@@ -152,21 +152,27 @@ impl ServiceLevels {
         let now = minute(now_ms);
         self.places.values().filter_map(move |place| {
             let level = self.levels.get(usize::from(place.0))?;
-            let over = |minutes| level.over(now, minutes);
-            let availability = |minutes| {
-                let (requests, errors, _) = over(minutes)?;
-                (requests > 0.0).then(|| (1.0 - errors / requests).clamp(0.0, 1.0))
+            let wrong = |day: &Day, minutes| {
+                let (requests, wrong, _) = day.over(now, minutes)?;
+                (requests > 0.0).then(|| wrong / requests)
             };
+            let availability = |minutes| Some((1.0 - wrong(&level.answered, minutes)?).clamp(0.0, 1.0));
+            let failovers = |minutes| wrong(level.failovers.as_ref()?, minutes);
             let [requests, errors, timeouts] = level.counts;
             Some(LevelRow {
                 view: &level.name.view,
                 pool: level.name.pool.as_deref(),
-                requests_per_s: over(NOW_MINUTES)
+                requests_per_s: level
+                    .answered
+                    .over(now, NOW_MINUTES)
                     .filter(|(.., known_ms)| *known_ms > 0)
                     .map(|(requests, _, known_ms)| requests * 1000.0 / known_ms as f64),
                 availability_5min: availability(NOW_MINUTES),
                 availability_1h: availability(60),
                 availability_24h: availability(MINUTES_KEPT as u64),
+                failovers_5min: failovers(NOW_MINUTES),
+                failovers_1h: failovers(60),
+                failovers_24h: failovers(MINUTES_KEPT as u64),
                 requests,
                 errors,
                 timeouts,
@@ -180,7 +186,31 @@ impl ServiceLevels {
     }
 }
 
-impl Level {
+impl Day {
+    fn new(now_ms: u64) -> Day {
+        let minutes = vec![UNKNOWN; MINUTES_KEPT].into_boxed_slice();
+        Day { minutes, newest: minute(now_ms), since_ms: u64::MAX, until_ms: 0 }
+    }
+
+    /// Counts what has happened in an interval, evenly over its minutes.
+    fn count(&mut self, growth: &LevelGrowth) {
+        let LevelGrowth { from_ms, to_ms, requests, errors, .. } = *growth;
+        // The end is no part of the interval.
+        let last = minute(to_ms.saturating_sub(1).max(from_ms));
+        self.advance(last);
+        (self.since_ms, self.until_ms) = (self.since_ms.min(from_ms), self.until_ms.max(to_ms));
+        let oldest = self.newest.saturating_sub(MINUTES_KEPT as u64 - 1);
+        let whole_ms = to_ms.saturating_sub(from_ms);
+        for at in minute(from_ms).max(oldest)..=last {
+            let (begin, end) = ((at * 60_000).max(from_ms), ((at + 1) * 60_000).min(to_ms));
+            let share = if whole_ms == 0 { 1.0 } else { end.saturating_sub(begin) as f64 / whole_ms as f64 };
+            if share > 0.0 {
+                self.minutes[(at % MINUTES_KEPT as u64) as usize]
+                    .add(requests as f64 * share, errors as f64 * share);
+            }
+        }
+    }
+
     /// Nothing is known of the minutes that have begun since.
     fn advance(&mut self, to: u64) {
         let first = (self.newest + 1).max(to.saturating_sub(MINUTES_KEPT as u64 - 1));
@@ -271,6 +301,24 @@ mod tests {
         assert_eq!(levels_at(61)[1], Some(1.0));
         assert!(levels_at(1440)[2] < Some(1.0));
         assert_eq!(seen(&levels, 1500 * 60 - 1), [Some(1.0); 3]);
+    }
+
+    #[test]
+    fn failovers_are_shares_of_the_requests_of_those_that_tell_them() {
+        let mut levels = ServiceLevels::default();
+        let place = levels.place(&view(), None, 0).expect("there is room");
+        let failovers = |levels: &ServiceLevels, now_s: u64| {
+            let row = levels.rows(now_s * 1000).next().expect("a row");
+            [row.failovers_5min, row.failovers_1h, row.failovers_24h]
+        };
+        levels.count(place, &growth(0, 60, 1000, 10));
+        assert_eq!(failovers(&levels, 59), [None; 3], "none has told them");
+        levels.count_failovers(place, &growth(0, 60, 500, 0));
+        assert_eq!(failovers(&levels, 59), [Some(0.0); 3], "none is a number");
+        levels.count_failovers(place, &growth(0, 60, 0, 750));
+        assert_eq!(failovers(&levels, 59), [Some(1.5); 3], "a request may have several");
+        assert_eq!(seen(&levels, 59), [Some(0.99); 3], "they are no errors");
+        assert_eq!(failovers(&levels, 400), [None, Some(1.5), Some(1.5)], "each window in its time");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) const MEMORY: [Panel; 7] = [
         "Sets that more memory would have saved",
         Lines,
         "percentunit",
-        "Share of the sets whose key had been evicted shortly before. About twice the memory would have kept the item.",
+        "Share of the sets whose key had been evicted shortly before: more memory would have kept some of these items.",
         &[Query::new(
             "sum by (instance) (rate(evenkeel_ghost_hits_total{SCOPE}[RATE])) / sum by (instance) (rate(memcached_commands_total{SCOPE, command=\"set\", status=\"hit\"}[RATE]))",
             "{{instance}}",

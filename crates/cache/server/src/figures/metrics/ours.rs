@@ -101,8 +101,7 @@ fn memory(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("use", "ghosts")], store.ghost_bytes);
     let help = "Bytes of segments that are garbage: of items that were deleted, replaced or copied.";
     text.single("evenkeel_dead_bytes", Gauge, help, store.segments.dead_bytes);
-    let help =
-        "Stored keys that had been evicted shortly before: hits that about twice the memory would have had.";
+    let help = "Stored keys that had been evicted shortly before: more memory would have kept some of them.";
     text.single("evenkeel_ghost_hits_total", Counter, help, store.counts.ghost_hits);
     let help = "Values that were written over older ones of the same size.";
     text.single("evenkeel_overwritten_in_place_total", Counter, help, store.counts.overwritten_in_place);

@@ -82,7 +82,7 @@ impl Controller {
     /// Where figures come from, at this moment.
     pub(crate) fn figures_source(&self) -> FiguresSource<'_> {
         let (agents, now, unix_s) = (&self.agents, self.now, self.unix_s);
-        FiguresSource { view: self.register.view(), agents, now, unix_s }
+        FiguresSource { controller: &self.settings.host, view: self.register.view(), agents, now, unix_s }
     }
 
     /// What is in force, and what is not as it should be.

@@ -20,6 +20,7 @@ const POINTS_MAX: usize = 120 * 128;
 
 /// Where figures come from, and the moment.
 pub(crate) struct FiguresSource<'c> {
+    pub(crate) controller: &'c HostId,
     pub(crate) view: &'c FleetView,
     pub(crate) agents: &'c Agents,
     pub(crate) now: Now,
@@ -29,6 +30,8 @@ pub(crate) struct FiguresSource<'c> {
 #[derive(Serialize)]
 struct FiguresDocument<'c> {
     unix_s: i64,
+    /// The host of the controller that answers: pages at an address of one host are reached from there.
+    controller: &'c HostId,
     servers: Vec<ServerRow<'c>>,
     routers: Vec<RouterRow<'c>>,
     levels: Vec<LevelFields<'c>>,
@@ -42,6 +45,8 @@ struct ServerRow<'c> {
     host: &'c HostId,
     zone: &'c ZoneName,
     cluster: Option<&'c str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<&'c str>,
     points: Vec<ServerPoint>,
 }
 
@@ -62,6 +67,8 @@ struct RouterRow<'c> {
     zone: &'c ZoneName,
     view: &'c str,
     loaded: Option<&'c fleet::TextDigest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<&'c str>,
     points: Vec<RouterPoint>,
 }
 
@@ -86,6 +93,9 @@ pub(crate) struct LevelFields<'c> {
     availability_5min: Option<f64>,
     availability_1h: Option<f64>,
     availability_24h: Option<f64>,
+    failovers_5min: Option<f64>,
+    failovers_1h: Option<f64>,
+    failovers_24h: Option<f64>,
 }
 
 /// The answer to a question.
@@ -119,7 +129,8 @@ pub(crate) fn figures(source: &FiguresSource<'_>, question: &FiguresQuestion) ->
     };
     let text = text(&servers, &routers, &levels);
     let levels_left_out = book.levels_left_out();
-    let document = FiguresDocument { unix_s: source.unix_s, servers, routers, levels, levels_left_out, text };
+    let (unix_s, controller) = (source.unix_s, source.controller);
+    let document = FiguresDocument { unix_s, controller, servers, routers, levels, levels_left_out, text };
     match serde_json::to_string(&document) {
         Ok(json) => ApiReply::new(200, json),
         Err(error) => refusal(500, &format!("write figures: {error}")),
@@ -158,7 +169,11 @@ impl<'c> FiguresSource<'c> {
         };
         let cluster = self.view.slot_of(&member.id).map(|(cluster, _)| cluster.name.as_str());
         let points = self.asked(question, points).map(point).collect();
-        Some(ServerRow { id: member.id.as_str(), host: &member.host, zone: &member.zone, cluster, points })
+        let said = self.agents.get(&member.host).map(|record| &record.report().members);
+        let said = said.and_then(|members| members.iter().find(|said| said.member == member.id));
+        let page = said.and_then(|said| said.page.as_deref());
+        let id = member.id.as_str();
+        Some(ServerRow { id, host: &member.host, zone: &member.zone, cluster, page, points })
     }
 
     fn router(
@@ -177,7 +192,7 @@ impl<'c> FiguresSource<'c> {
         let loaded = router.loaded.as_ref();
         let points = self.asked(question, points).map(point).collect();
         let (id, view) = (router.router.as_str(), router.view.as_str());
-        Some(RouterRow { id, host, zone, view, loaded, points })
+        Some(RouterRow { id, host, zone, view, loaded, page: router.page.as_deref(), points })
     }
 
     /// How many points are asked for, if they are too many. They are counted before any is written: those of a large fleet are millions.
@@ -246,6 +261,9 @@ impl<'c> LevelFields<'c> {
             availability_5min: row.availability_5min,
             availability_1h: row.availability_1h,
             availability_24h: row.availability_24h,
+            failovers_5min: row.failovers_5min,
+            failovers_1h: row.failovers_1h,
+            failovers_24h: row.failovers_24h,
         }
     }
 }

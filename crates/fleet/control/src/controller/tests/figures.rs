@@ -31,6 +31,7 @@ fn routed(at_s: u64, requests: u64) -> RouterTally {
         at_ms,
         uptime_ms,
         pools,
+        failovers: Some(requests / 100),
         shadows: Some((requests, 0)),
         ..RouterPageTally::default()
     };
@@ -77,8 +78,14 @@ fn asked(query: &str) -> Result<ControlQuestion, QuestionFault> {
 fn the_latest_point_of_every_member_is_shown() {
     let mut stage = Stage::known(4);
     assert_eq!(stage.figures("")["servers"], json!([]));
+    stage.agents[0].report.members[0].page = Some("10.0.0.1:9150".to_owned());
+    stage.agents[1].report.routers[0].page = Some("10.0.0.2:9442".to_owned());
     (0..3).for_each(|_| stage.tell());
     let figures = stage.figures("");
+    let pages = |rows: &Value| [0, 1].map(|row| rows[row]["page"].as_str().map(str::to_owned));
+    assert_eq!(pages(&figures["servers"]), [Some("10.0.0.1:9150".to_owned()), None]);
+    assert_eq!(pages(&figures["routers"]), [None, Some("10.0.0.2:9442".to_owned())]);
+    assert_eq!(figures["controller"], stage.controller.settings.host.as_str());
     let names = |rows: &Value| -> Vec<String> {
         rows.as_array()
             .expect("rows")
@@ -105,6 +112,8 @@ fn the_latest_point_of_every_member_is_shown() {
         (&levels[0]["availability_5min"], &levels[1]["availability_24h"]),
         (&json!(0.999), &json!(0.99))
     );
+    let share = levels[0]["failovers_1h"].as_f64().expect("it is known");
+    assert!((share - 0.01).abs() < 1e-6 && levels[1]["failovers_1h"].is_null(), "{levels}");
     let text = figures["text"].as_str().expect("a text");
     for words in ["all requests", "99.9000 %", "m1 ", "90.00 %", "50.00 %"] {
         assert!(text.contains(words), "{words}: {text}");

@@ -78,6 +78,11 @@ impl TurnReport {
         if let Some(tune) = &mut self.tune {
             tune.check_limits()?;
         }
+        let pages = self.members.iter_mut().map(|member| &mut member.page);
+        // Browsers are led there: what is no address is not known.
+        for page in pages.chain(self.routers.iter_mut().map(|router| &mut router.page)) {
+            *page = page.take().filter(|page| is_client_address(page));
+        }
         for router in &mut self.routers {
             router.suspects.truncate(SUSPECTS_MAX);
             router.suspects.iter_mut().for_each(shorten);

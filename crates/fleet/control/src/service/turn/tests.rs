@@ -24,6 +24,7 @@ fn router(name: &str) -> RouterReport {
         trouble: None,
         client_address,
         has_cluster_file,
+        page: None,
         figures: None,
     }
 }
@@ -72,4 +73,36 @@ fn what_is_for_people_is_shortened_between_characters() {
     let [router] = &checked.routers[..] else { panic!("one router") };
     assert_eq!((router.suspects.len(), router.suspects[0].len()), (SUSPECTS_MAX, TEXT_MAX));
     assert_eq!(router.text, TextReport::Crashed { generation, reason: "ä".repeat(TEXT_MAX / 2) });
+}
+
+#[test]
+fn the_place_of_a_page_is_an_address_or_unknown() {
+    let page = |said: &str| {
+        let router = format!(r#"{{"router":"r1","view":"main","text":"loaded"{said}}}"#);
+        let member = format!(r#"{{"member":"m1","process":"down"{said}}}"#);
+        let turn = REPORT.replace('}', &format!(r#","routers":[{router}],"members":[{member}]}}"#));
+        let turn: TurnReport = serde_json::from_str(&turn).expect("a turn");
+        let checked = turn.checked().expect("the turn counts");
+        assert_eq!(checked.routers[0].page, checked.members[0].page);
+        checked.routers[0].page.clone()
+    };
+    for good in ["10.0.0.1:9150", "m1.example:9150", "[2001:db8::1]:9150", "127.0.0.1:1"] {
+        assert_eq!(page(&format!(r#","page":"{good}""#)).as_deref(), Some(good));
+    }
+    for wrong in ["evil.example/x:1", "user@host:1", "javascript:alert(1)", "host", "", "a b:1"] {
+        assert_eq!(page(&format!(r#","page":"{wrong}""#)), None, "{wrong}");
+    }
+    // An older agent does not say it, and a newer one may say it otherwise.
+    assert_eq!((page(""), page(r#","page":{"at":["10.0.0.1:9150"]}"#)), (None, None));
+}
+
+#[test]
+fn a_page_is_not_said_where_there_is_none() {
+    let bare = TurnReport { routers: vec![router("r1")], ..report() };
+    let json = serde_json::to_string(&bare).expect("JSON");
+    assert!(!json.contains("page"), "an older controller is told what it knows: {json}");
+    let page = Some("10.0.0.1:9150".to_owned());
+    let named = TurnReport { routers: vec![RouterReport { page, ..router("r1") }], ..report() };
+    let json = serde_json::to_string(&named).expect("JSON");
+    assert_eq!(serde_json::from_str::<TurnReport>(&json).expect("the same"), named);
 }

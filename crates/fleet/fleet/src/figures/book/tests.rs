@@ -33,6 +33,7 @@ fn routed(at_s: u64, pools: &[&str]) -> RouterTally {
     let page = RouterPageTally {
         at_ms: at_s * 1000,
         uptime_ms: at_s * 1000,
+        failovers: Some(at_s),
         shadows: Some((2 * at_s, at_s)),
         pools: pools.iter().map(pool).collect(),
         ..RouterPageTally::default()
@@ -70,6 +71,42 @@ fn turns_that_are_lost_lose_no_count() {
         book.levels(Now::at_ms(700_000)).map(|row| (row.pool, row.requests, row.errors)).collect();
     assert_eq!(rows, [(None, 6000, 0), (Some("web"), 6000, 600)]);
     assert_eq!(book.shadows()[&view()], ShadowCompared { compared: 1200, differed: 600 });
+}
+
+/// Failovers of the view in the last day, over its requests.
+fn failovers(book: &FigureBook, now_s: u64) -> Option<f64> {
+    book.levels(Now::at_ms(now_s * 1000)).find(|row| row.pool.is_none()).expect("a row").failovers_24h
+}
+
+#[test]
+fn failovers_of_a_view_lose_no_count_and_are_never_of_a_pool() {
+    let mut book = FigureBook::default();
+    for (at_s, read_s) in [(100, 100), (115, 115), (130, 115), (145, 145), (700, 700)] {
+        let mut tally = routed(at_s, &["web"]);
+        // The page is read at times of its own, and hangs now and then.
+        let page = tally.page.as_mut().expect("it has one");
+        (page.at_ms, page.uptime_ms, page.failovers) = (read_s * 1000, read_s * 1000, Some(read_s));
+        book.hear_router(&router(), &view(), tally, heard(at_s));
+    }
+    let share = failovers(&book, 700).expect("it is known");
+    assert!((share - 0.1).abs() < 1e-6, "600 of 6,000 requests: {share}");
+    assert!(book.levels(Now::at_ms(700_000)).any(|row| row.pool.is_some() && row.failovers_24h.is_none()));
+}
+
+#[test]
+fn a_router_without_a_page_hides_no_failovers_of_others() {
+    let mut book = FigureBook::default();
+    let silent = "r2".parse().expect("a name");
+    for at_s in [100, 115, 130] {
+        let bare = RouterTally { page: None, ..routed(at_s, &[]) };
+        book.hear_router(&silent, &view(), bare, heard(at_s));
+    }
+    assert_eq!(failovers(&book, 130), None, "what nobody tells is unknown");
+    for at_s in [100, 115, 130] {
+        book.hear_router(&router(), &view(), routed(at_s, &[]), heard(at_s));
+    }
+    let share = failovers(&book, 130).expect("it is known");
+    assert!((share - 0.1).abs() < 1e-6, "of the requests of the one that tells: {share}");
 }
 
 #[test]
