@@ -4,7 +4,9 @@ import { crc32, deflateSync, inflateSync } from "node:zlib";
 
 const SIGNATURE = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
 /** Colours of a palette. A page has few, and the shades at the edges of its letters. */
-const COLOURS_MAX = 64;
+const COLOURS_MAX = 128;
+/** So many of them are the most frequent ones. The others are those that the palette lacks most, so that a red word stays red. */
+const FREQUENT = 32;
 
 /**
  * The same picture with a palette: its most frequent colours, and for each other one the nearest of them.
@@ -22,7 +24,7 @@ export function withPalette(png) {
     colours[at] = colour;
     counts.set(colour, (counts.get(colour) ?? 0) + 1);
   }
-  const palette = [...counts].sort((one, other) => other[1] - one[1]).slice(0, COLOURS_MAX).map(([colour]) => colour);
+  const palette = chosen(counts);
   const places = new Map([...counts.keys()].map((colour) => [colour, nearest(palette, colour)]));
   const rows = Buffer.alloc((width + 1) * height);
   for (let y = 0; y < height; y += 1) for (let x = 0; x < width; x += 1) rows[y * (width + 1) + 1 + x] = places.get(colours[y * width + x]);
@@ -35,15 +37,28 @@ export function withPalette(png) {
   return Buffer.concat([SIGNATURE, chunk("IHDR", head), chunk("PLTE", table), chunk("IDAT", deflateSync(rows, { level: 9 })), chunk("IEND", Buffer.alloc(0))]);
 }
 
+/** The colours of a palette. @param {Map<number, number>} counts How many pixels have each colour. */
+function chosen(counts) {
+  const palette = [...counts].sort((one, other) => other[1] - one[1]).slice(0, FREQUENT).map(([colour]) => colour);
+  const far = new Map([...counts.keys()].map((colour) => [colour, Math.min(...palette.map((one) => distance(one, colour)))]));
+  while (palette.length < Math.min(COLOURS_MAX, counts.size)) {
+    // Large surfaces do not count for more than a word does.
+    const lack = (/** @type {number} */ colour) => (far.get(colour) ?? 0) * Math.sqrt(counts.get(colour) ?? 0);
+    const most = [...counts.keys()].reduce((one, other) => (lack(other) > lack(one) ? other : one));
+    palette.push(most);
+    for (const [colour, least] of far) far.set(colour, Math.min(least, distance(most, colour)));
+  }
+  return palette;
+}
+
+/** @param {number} one @param {number} other */
+function distance(one, other) {
+  return [16, 8, 0].reduce((sum, shift) => sum + (((one >> shift) & 255) - ((other >> shift) & 255)) ** 2, 0);
+}
+
 /** @param {number[]} palette @param {number} colour */
 function nearest(palette, colour) {
-  const part = (/** @type {number} */ one, /** @type {number} */ shift) => (one >> shift) & 255;
-  let [place, least] = [0, Infinity];
-  palette.forEach((one, at) => {
-    const distance = [16, 8, 0].reduce((sum, shift) => sum + (part(one, shift) - part(colour, shift)) ** 2, 0);
-    if (distance < least) [place, least] = [at, distance];
-  });
-  return place;
+  return palette.reduce((best, one, at) => (distance(one, colour) < distance(palette[best], colour) ? at : best), 0);
 }
 
 /** @param {Buffer} png */
