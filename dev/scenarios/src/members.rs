@@ -155,15 +155,12 @@ pub(crate) fn measure(wanted: &LargeFleet) -> Result<ScenarioFigures> {
 
 /// What consoles cost the first controller, beside all that the fleet does.
 fn console_cost(fleet: &Fleet, wanted: &LargeFleet) -> Result<ScenarioFigures> {
-    let figures = ConsoleCost::of(fleet, wanted.consoles, &cluster_name(0), wanted.seconds)?
-        .measure(&Operator::of(fleet)?)?;
+    let figures = ConsoleCost::of(fleet, wanted.consoles, &cluster_name(0), wanted.seconds)?.measure()?;
     Ok(vec![
         ("consoles_cpu_percent", figures.percent),
         ("consoles_answers_per_second", figures.answers_per_s),
         ("consoles_known_share", figures.known_share),
         ("consoles_sent_bytes_per_second", figures.sent_bytes_per_s),
-        ("summary_cpu_ms", figures.summary_ms),
-        ("cluster_cpu_ms", figures.cluster_ms),
     ])
 }
 

@@ -12,16 +12,12 @@ use end_to_end::clock;
 use end_to_end::fleet::Fleet;
 use end_to_end::process::cpu_time;
 
-use crate::clients::operator::Operator;
-
 /// Interval of a page's questions, as in its `live.js`.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time for an answer, as there.
 const WITHIN: Duration = Duration::from_secs(15);
 /// Without consoles and with them, in turn: what else the controller does is the same in both, on average.
 const ROUNDS: usize = 2;
-/// How long one answer after the other is asked for.
-const ASKED_FOR: Duration = Duration::from_secs(12);
 /// After consoles were opened or closed.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -47,9 +43,6 @@ pub(super) struct ConsoleFigures {
     /// Answers without a body, since the browser has it.
     pub(super) known_share: f64,
     pub(super) sent_bytes_per_s: f64,
-    /// CPU time of the controller for one summary, and for the servers of a cluster, when they are made anew.
-    pub(super) summary_ms: f64,
-    pub(super) cluster_ms: f64,
 }
 
 /// What came back.
@@ -75,9 +68,8 @@ impl ConsoleCost {
         })
     }
 
-    /// Opens and closes them, and compares. What else the controller does is twenty times as much and never the same, so what an answer
-    /// costs is measured as well, by many of them.
-    pub(super) fn measure(&self, operator: &Operator) -> Result<ConsoleFigures> {
+    /// Opens and closes them, and compares.
+    pub(super) fn measure(&self) -> Result<ConsoleFigures> {
         let (mut without, mut with, answers) = (0.0, 0.0, Arc::new(Answers::default()));
         for round in 1..=ROUNDS {
             let alone = self.percent()?;
@@ -92,9 +84,6 @@ impl ConsoleCost {
         }
         let [all, known, len] =
             [&answers.all, &answers.known, &answers.len].map(|one| one.load(Ordering::Relaxed) as f64);
-        let alone = without / ROUNDS as f64;
-        let [summary_ms, cluster_ms] =
-            [1, 0].map(|console| self.answer_ms(operator, &self.path(console), alone));
         let seconds = (self.length + SETTLE).as_secs_f64() * ROUNDS as f64;
         ensure!(all > 0.0, "no console was answered");
         Ok(ConsoleFigures {
@@ -102,24 +91,7 @@ impl ConsoleCost {
             answers_per_s: all / seconds,
             known_share: known / all,
             sent_bytes_per_s: len / seconds,
-            summary_ms: summary_ms?,
-            cluster_ms: cluster_ms?,
         })
-    }
-
-    /// CPU time of the controller for an answer that nothing keeps: an operator's, one after the other. `alone` is what it uses without.
-    fn answer_ms(&self, operator: &Operator, path: &str, alone: f64) -> Result<f64> {
-        let (before, began, mut count) = (cpu_time(self.pid)?, clock::now(), 0);
-        while began.elapsed() < ASKED_FOR {
-            operator.get(path)?;
-            count += 1;
-        }
-        let used = (cpu_time(self.pid)? - before).as_secs_f64();
-        let other = began.elapsed().as_secs_f64() * alone / 100.0;
-        eprintln!(
-            "consoles: {count} answers to {path}, {used:.2} s of CPU time, {other:.2} s of it as without them"
-        );
-        Ok((used - other) * 1000.0 / f64::from(count))
     }
 
     /// CPU time of the controller in the next while, in percent of a core.
