@@ -20,6 +20,7 @@ use crate::rest::{anonymous_mb, resident_mb};
 
 mod agents;
 mod change;
+mod consoles;
 mod counts;
 mod layout;
 mod player;
@@ -27,6 +28,7 @@ mod servers;
 mod tuner;
 
 use agents::Part;
+use consoles::ConsoleCost;
 use counts::COUNTS;
 use layout::{CONTROLLERS, FleetLayout, names};
 use player::Player;
@@ -60,6 +62,12 @@ pub(crate) struct LargeFleet {
     /// Begin a change of all hosts, which goes through them meanwhile
     #[arg(long)]
     change: bool,
+    /// Clusters that share the slots
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    clusters: u16,
+    /// Compare with so many consoles that are open at the first controller: one shows a cluster, the others the fleet
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    consoles: usize,
     /// How long CPU time is counted: all agents have their turn in 30 s
     #[arg(long, default_value_t = 45, value_name = "S")]
     seconds: u64,
@@ -70,6 +78,9 @@ pub(crate) fn measure(wanted: &LargeFleet) -> Result<ScenarioFigures> {
     raise_open_files(FILES)?;
     let mut fleet = of_ours(DecisionStore::Etcd(1));
     ensure!(!fleet.etcd.is_empty(), "there is no etcd (Debian: etcd-server)");
+    if wanted.consoles > 0 {
+        fleet.controller_flags.extend(consoles::FLAGS.map(str::to_owned));
+    }
     (1..=CONTROLLERS).for_each(|number| fleet.controller(number, CONTROLLERS));
     let layout = FleetLayout::new(wanted.members, wanted.per_host);
     let (hosts, servers) = (layout.hosts(), layout.servers());
@@ -94,10 +105,13 @@ pub(crate) fn measure(wanted: &LargeFleet) -> Result<ScenarioFigures> {
     let connected_s = began.elapsed().as_secs_f64();
     eprintln!("members: all have connected after {connected_s:.0} s");
     let routers = layout.routers() as u64;
-    let loaded_s = publish(&fleet, servers, || counts()[3] >= routers)?;
+    let loaded_s = publish(&fleet, servers, wanted.clusters, || counts()[3] >= routers)?;
     eprintln!("members: {routers} routers have the first generation after {loaded_s:.1} s");
     // Their turns wait again.
     clock::pass(Duration::from_secs(20));
+    if wanted.consoles > 0 {
+        return console_cost(&fleet, wanted);
+    }
     let change = if wanted.change { Some(change::begin(&fleet, hosts)?) } else { None };
     let pid = |number| fleet.controller_pid(number).context("a controller");
     let pids = (1..=CONTROLLERS).map(pid).collect::<Result<Vec<u32>>>()?;
@@ -139,6 +153,17 @@ pub(crate) fn measure(wanted: &LargeFleet) -> Result<ScenarioFigures> {
     ])
 }
 
+/// What consoles cost the first controller, beside all that the fleet does.
+fn console_cost(fleet: &Fleet, wanted: &LargeFleet) -> Result<ScenarioFigures> {
+    let figures = ConsoleCost::of(fleet, wanted.consoles, &cluster_name(0), wanted.seconds)?.measure()?;
+    Ok(vec![
+        ("consoles_cpu_percent", figures.percent),
+        ("consoles_answers_per_second", figures.answers_per_s),
+        ("consoles_known_share", figures.known_share),
+        ("consoles_sent_bytes_per_second", figures.sent_bytes_per_s),
+    ])
+}
+
 /// Servers and routers of which the first controller has figures of the last half minute.
 fn known_figures(fleet: &Fleet) -> Result<[usize; 2]> {
     let answer = Operator::of(fleet)?.get("/v1/figures")?;
@@ -152,11 +177,14 @@ fn known_figures(fleet: &Fleet) -> Result<[usize; 2]> {
 }
 
 /// Puts a policy in force, and returns how long it takes until all routers have got it: a first generation goes to all at once.
-fn publish(fleet: &Fleet, servers: usize, is_loaded: impl Fn() -> bool) -> Result<f64> {
+fn publish(fleet: &Fleet, servers: usize, clusters: u16, is_loaded: impl Fn() -> bool) -> Result<f64> {
     let operator = Operator::of(fleet)?;
-    let slots = servers * SLOTS_PERCENT / 100;
+    let slots = servers * SLOTS_PERCENT / 100 / usize::from(clusters);
+    let cluster = |number| format!("[[cluster]]\nname = \"{}\"\nslots = {slots}\n", cluster_name(number));
+    let all: String = (0..clusters).map(cluster).collect();
     let policy = format!(
-        "fleet = \"prod\"\n[[cluster]]\nname = \"web\"\nslots = {slots}\n[[view]]\nname = \"main\"\nroutes = '{{\"route\": \"PoolRoute|web\"}}'\n"
+        "fleet = \"prod\"\n{all}[[view]]\nname = \"main\"\nroutes = '{{\"route\": \"PoolRoute|{}\"}}'\n",
+        cluster_name(0)
     );
     // Members are emptied before they can have a slot, and the plan is another one with each that is.
     let change = json!({"policy": policy});
@@ -177,6 +205,11 @@ fn publish(fleet: &Fleet, servers: usize, is_loaded: impl Fn() -> bool) -> Resul
         clock::pass(Duration::from_millis(10));
     }
     Ok(began.elapsed().as_secs_f64())
+}
+
+/// Routers ask the first one.
+fn cluster_name(number: u16) -> String {
+    if number == 0 { "web".to_owned() } else { format!("web{number}") }
 }
 
 /// Puts so many members into the inventory, all of them at this port.

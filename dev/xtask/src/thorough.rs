@@ -68,7 +68,7 @@ pub(crate) fn left_out() -> Vec<String> {
         "packages in Debian 12 and 13 with systemd, the image under runc and in Docker, another architecture, every expression of dashboards and rules with a Prometheus",
         "a real Kubernetes: every object of the chart, and upgrades of servers under load (EVENKEEL_TEST_KUBERNETES=1)",
         "rendered pods of the chart with a control plane as processes: two fleets in which a spare takes over",
-        "the site as HTML and the console, in a browser, and keys and signatures by the commands of the pages",
+        "the site as HTML and the console, in a browser, three tabs of it for an hour, and keys and signatures by the commands of the pages",
         "what lintian, rpmlint, helm, kubeconform and promtool say of packages, chart and rules, unless they are installed",
     ];
     let lines = tests.chain(seeds).chain(others.map(str::to_owned));

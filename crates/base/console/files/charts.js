@@ -5,6 +5,8 @@ import { SLOT_STATES, isKnown, time } from "./words.js";
 
 /** Distance from a slot to the next one in pixels; its shape is 9 wide. */
 export const STEP = 11;
+/** So many slots are drawn smaller. */
+const SMALL_FROM = 256;
 
 /**
  * Shapes of states, as a path in a square of nine pixels: a state is seen without its colour, too.
@@ -25,7 +27,9 @@ const SHAPES = {
  * @param {number} columns
  */
 export function slots(states, columns) {
-  const wide = Math.min(columns, Math.max(states.length, 1));
+  // A thousand slots in large shapes would push all else out of sight.
+  const scale = states.length > SMALL_FROM ? 0.6 : 1;
+  const wide = Math.min(Math.floor(columns / scale), Math.max(states.length, 1));
   const rows = Math.max(1, Math.ceil(states.length / wide));
   /** @type {Record<string, string>} */
   const paths = {};
@@ -39,7 +43,7 @@ export function slots(states, columns) {
   const said = Object.entries(counts).map(([letter, count]) => `${count} ${SLOT_STATES[letter].word}`).join(", ");
   const shapes = Object.entries(paths).map(([letter, d]) => svg("path", { d, class: "slot " + SLOT_STATES[letter].look, "fill-rule": "evenodd" }));
   const [width, height] = [wide * STEP + 1, rows * STEP + 1];
-  return svg("svg", { class: "slots", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said }, svg("title", {}, said), shapes);
+  return svg("svg", { class: "slots", width: width * scale, height: height * scale, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said }, svg("title", {}, said), shapes);
 }
 
 /** @typedef {{at: number, value: number | null}} Point Seconds since 1970, and a figure if it is known. */

@@ -1,7 +1,7 @@
 // The console: which page is shown, what it reads, and what is said while the controller does not answer.
 
 import { command, h, visible } from "./dom.js";
-import { EVERY, NotAdmitted, forget, isCurrent, isOld, post, read, replace } from "./live.js";
+import { EVERY, NotAdmitted, forget, isCurrent, isOld, keep, post, read, replace } from "./live.js";
 import * as fleet from "./pages/fleet.js";
 import * as cluster from "./pages/cluster.js";
 import * as server from "./pages/server.js";
@@ -18,6 +18,7 @@ import * as lab from "./pages/lab.js";
  * @property {(name: string, documents: Record<string, any>) => Record<string, string>} reads Paths of documents, by the names that `draw` knows them by. Which ones may follow from those that are there.
  * @property {(documents: Record<string, any>, name: string, redraw: () => void) => any} draw Elements.
  * @property {Set<string>} [optional] Documents without which it is drawn, too; why one is missing is in `{error}`.
+ * @property {Set<string>} [once] Documents that are not asked for again while their path is the same.
  */
 
 /** @type {Record<string, Page>} */
@@ -77,8 +78,10 @@ async function ask() {
   let pause = EVERY;
   try {
     while (token) await (entering ??= exchange().finally(() => (entering = null)));
-    const answers = await Promise.all(reads.map(async ([what, path]) => [what, await read(path, page.optional?.has(what) ?? false)]));
+    const how = (/** @type {string} */ what) => ({ isOptional: page.optional?.has(what), isOnce: page.once?.has(what) });
+    const answers = await Promise.all(reads.map(async ([what, path]) => [what, await read(path, how(what))]));
     if (mine !== turn) return;
+    keep(reads.map(([, path]) => path));
     documents = Object.fromEntries(answers);
     isCurrent();
     draw();

@@ -25,12 +25,21 @@ export function forget() {
 }
 
 /**
+ * Forgets answers that are not asked for any more: a path with a time in it is another one each minute.
+ * @param {string[]} paths Those that are.
+ */
+export function keep(paths) {
+  known = new Map([...known].filter(([path]) => paths.includes(path)));
+}
+
+/**
  * A document. Why one that is optional is missing, or one that does not exist, is in `{error}`.
  * @param {string} path
- * @param {boolean} isOptional
+ * @param {{isOptional?: boolean, isOnce?: boolean}} how One that is read once stays as it is while its path does.
  */
-export async function read(path, isOptional = false) {
+export async function read(path, { isOptional = false, isOnce = false } = {}) {
   const before = known.get(path);
+  if (before && isOnce) return before.json;
   const headers = before?.tag ? { "if-none-match": before.tag } : undefined;
   const response = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(WITHIN) }).catch(() => {
     throw new Error("no answer");

@@ -8,9 +8,10 @@ use std::time::Duration;
 use admin::site::Bytes;
 use os::clock::Stopwatch;
 
-/// Age up to which a document is sent again: pages ask every two seconds.
-const KEPT_FOR: Duration = Duration::from_secs(1);
-/// Documents that are kept: as many as a few people look at within a second.
+/// Age up to which a document is sent again, so that any number of tabs costs one. Pages ask every two seconds: what happens is seen after four at
+/// most. The summary of 5,000 members takes a controller some ten milliseconds.
+const KEPT_FOR: Duration = Duration::from_secs(2);
+/// Documents that are kept: as many as a few people look at within that time.
 const KEPT_MAX: usize = 64;
 /// Bytes of all of them.
 const KEPT_LEN_MAX: usize = 64 * 1024 * 1024;
@@ -40,7 +41,7 @@ impl KeptDocuments {
         (since.passed() < KEPT_FOR).then(|| document.clone())
     }
 
-    /// Keeps one. At a limit all others go: they would be too old within a second.
+    /// Keeps one. At a limit all others go: they would be too old soon.
     pub(crate) fn keep(&self, name: String, json: String) -> KeptDocument {
         let document = KeptDocument::of(json);
         let mut kept = self.lock();

@@ -3,7 +3,7 @@
 //! ```text
 //! browser ─► Host known? ─┬─► a file of `files/`, which is in the binary
 //!                         ├─► POST /session: a cookie for a token
-//!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for a second: many tabs cost one
+//!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for two seconds: many tabs cost one
 //! ```
 //!
 //! [`ProcessSite`] is the page of one server or router: it has files only, and reads the reports beside it.

@@ -18,7 +18,8 @@ use super::Cluster;
 use crate::tools::{have, is_thorough, leave_out};
 
 /// Our files beside this one, as Node needs them: beside the packages.
-const FILES: [&str; 5] = ["package.json", "tsconfig.json", "checks.mjs", "made.mjs", "pictures.mjs"];
+const FILES: [&str; 7] =
+    ["package.json", "tsconfig.json", "checks.mjs", "hour.mjs", "made.mjs", "palette.mjs", "pictures.mjs"];
 
 fn sources() -> PathBuf {
     workspace().join("dev/ship/tests/console")
@@ -90,8 +91,27 @@ fn pages_are_usable_by_everyone_and_obey_no_text() {
     let checks = serde_json::json!({
         "console": cluster.console, "router": router, "server": server, "files": console_files(), "pictures": pictures,
     });
+    run(&folder, "checks.mjs", &checks);
+}
+
+#[test]
+fn three_tabs_do_not_grow_in_an_hour() {
+    if !is_thorough() {
+        leave_out("three tabs for an hour (EVENKEEL_TEST_ALL=1 has them)");
+        return;
+    }
+    let Some(folder) = packages() else { return };
+    let Some(cluster) = Cluster::start("hour", 23540) else { return };
+    let _load = Load::start(&cluster);
+    let pid = cluster.child.id();
+    let checks = serde_json::json!({"console": cluster.console, "pid": pid, "files": console_files()});
+    run(&folder, "hour.mjs", &checks);
+}
+
+/// Runs a program of ours in Node, and shows what it has found.
+fn run(folder: &Path, program: &str, checks: &serde_json::Value) {
     let mut node = Command::new("node");
-    node.arg("checks.mjs").current_dir(&folder).env("CHECKS", checks.to_string());
+    node.arg(program).current_dir(folder).env("CHECKS", checks.to_string());
     let output = node.stdin(Stdio::null()).output().expect("run node");
     let found = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);

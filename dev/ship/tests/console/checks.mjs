@@ -221,6 +221,31 @@ for (const [name, report] of Object.entries(REPORTS)) {
     await process.end();
   });
 }
+/** Questions to a made fleet, what is clicked from its first page on, and what then answers them. @type {[string, string[], RegExp][]} */
+const QUESTIONS = [
+  ["which server is about to run out of memory", ["Fullest", "ads", "Memory", "ads-m7"], /Memory used of the limit\s*9\d %/],
+  ["why p99 of ads rose", ["ads", "p99 wait", "ads-m3", "host-3"], /critical\s*softirq-one-core\s*CPU 2: it handles all packets/],
+  ["who has changed what at 14:02", ["History"], /Generation 412 .*14:02:00 UTC by ann/],
+  ["whether the canary is better", ["Change 7: profile busy-polling"], /canaries\s*✓ better/],
+  ["which router runs an old configuration", ["Routers"], /1 router runs another configuration.*r-203/],
+];
+const ordinary = madeFleet(files, headers, []);
+const ordinaryAt = `http://127.0.0.1:${await ordinary.start()}/`;
+for (const [question, clicks, answer] of QUESTIONS) {
+  await check(`a page that says ${question}`, async () => {
+    const page = await tab();
+    await open(page, `${ordinaryAt}#/`);
+    for (const text of clicks) {
+      const found = await page.waitForFunction((text) => [...document.querySelectorAll("a, button")].find((one) => one.textContent === text), {}, text);
+      await found.asElement().evaluate((one) => one.click());
+    }
+    await page.waitForFunction((source) => new RegExp(source).test(document.getElementById("main").textContent.replaceAll("\n", " ")), {}, answer.source);
+    expect(page.complaints.length === 0, page.complaints.join("\n"));
+    await page.close();
+    return `${clicks.length} clicks`;
+  });
+}
+await ordinary.end();
 const made = madeFleet(files, headers, HOSTILE);
 const port = await made.start();
 const madeAt = `http://127.0.0.1:${port}/`;

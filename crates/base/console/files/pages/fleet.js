@@ -1,4 +1,4 @@
-// The fleet: what needs a person, clusters with their slots, service levels, what is on its way, zones.
+// The fleet: what needs a person, what is on its way, clusters with their slots, service levels, zones.
 
 import { STEP, bar, slots, spark } from "../charts.js";
 import { command, h, name, visible } from "../dom.js";
@@ -29,9 +29,9 @@ export function draw({ summary }, _, redraw) {
   return [
     head(summary),
     needs(summary),
+    going(summary),
     h("section", {}, h("h2", {}, "Clusters"), isEmpty ? h("p", { class: "empty" }, "There is no cluster yet.") : clusters(summary, redraw), isEmpty ? null : legend(summary)),
     levels(summary, false, redraw),
-    going(summary),
     h("section", {}, h("h2", {}, "Zones"), zones(summary, redraw)),
   ];
 }
@@ -98,7 +98,7 @@ function about(need) {
  */
 function clusters(summary, redraw) {
   // Figures stand beside the slots, so these have a third of the width at most.
-  const columns = innerWidth > 3 * 100 * STEP ? 100 : 40;
+  const columns = innerWidth > 3 * 100 * STEP ? 100 : innerWidth > 1500 ? 40 : 20;
   const share = (/** @type {any} */ one) => (one.memory_limit_bytes > 0 ? one.memory_used_bytes / one.memory_limit_bytes : null);
   /** @type {import("../table.js").Column<any>[]} */
   const all = [
@@ -109,6 +109,7 @@ function clusters(summary, redraw) {
     { head: "p99 service", title: "99 % of the gets took less once it was their turn, on the slowest slot", by: (one) => one.service_p99_us, cell: (one) => micros(one.service_p99_us) },
     { head: "p99 wait", title: "99 % of the input waited less for its worker, on the slowest slot", by: (one) => one.wait_p99_us, cell: (one) => micros(one.wait_p99_us) },
     { head: "Memory", by: share, cell: (one) => (isKnown(one.memory_limit_bytes) ? bar(share(one), `${percent(share(one), 0)} of ${bytes(one.memory_limit_bytes)}`) : "–") },
+    { head: "Fullest", title: "Memory used of the limit, on the slot that is fullest", by: (one) => one.fullest_share, cell: (one) => percent(one.fullest_share, 0) },
     { head: "Evictions/s", by: (one) => one.evictions_per_s, cell: (one) => short(one.evictions_per_s) },
     { head: "Skew", title: "Requests of the busiest slot over those of the mean slot", by: (one) => one.skew, cell: (one) => (isKnown(one.skew) ? one.skew.toFixed(2) + " ×" : "–") },
   ];

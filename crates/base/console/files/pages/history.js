@@ -32,7 +32,6 @@ function hosts(rows, redraw) {
     { head: "Hosts", by: (row) => row.hosts, cell: (row) => row.hosts },
     { head: "Who", isText: true, by: (row) => row.who ?? "", cell: (row) => name(row.who ?? "–") },
     { head: "Why", isText: true, cell: (row) => name(row.why ?? "–") },
-    { head: "To see more", isText: true, cell: (row) => command("evenkeel control tune status " + row.number) },
   ];
   return table("changes", "Changes of hosts, the newest first", columns, rows, redraw);
 }

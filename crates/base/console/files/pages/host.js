@@ -25,6 +25,9 @@ export function draw({ figures, check }, name, redraw) {
   ];
 }
 
+/** The worst last. */
+const SEVERITIES = ["note", "warning", "critical"];
+
 /**
  * @param {any} check
  * @param {() => void} redraw
@@ -32,14 +35,16 @@ export function draw({ figures, check }, name, redraw) {
 function findings(check, redraw) {
   if (check.error) return h("p", { class: "empty" }, visible(check.error) + ".");
   const why = (check.missing ?? []).map((/** @type {any} */ one) => h("p", { class: "quiet" }, visible(one.why) + "."));
-  if (!check.rows?.length) return why.length ? why : h("p", { class: "empty good" }, "✓ Its last look has found nothing.");
+  const found = check.checks?.[0]?.check.findings ?? [];
+  if (!found.length) return why.length ? why : h("p", { class: "empty good" }, "✓ Its last look has found nothing.");
   /** @type {import("../table.js").Column<any>[]} */
   const columns = [
-    { head: "Severity", isText: true, by: (row) => row.severity, cell: (row) => row.severity },
-    { head: "Finding", isText: true, by: (row) => row.finding ?? row.id, cell: (row) => shown(row.finding ?? row.id ?? "–") },
-    { head: "Change", isText: true, cell: (row) => shown(row.change ?? "nothing on this host helps") },
+    { head: "Severity", isText: true, by: (row) => SEVERITIES.indexOf(row.severity), cell: (row) => h("span", { class: row.severity === "critical" ? "bad" : null }, visible(row.severity)) },
+    { head: "Rule", isText: true, by: (row) => row.rule, cell: (row) => h("code", {}, visible(row.rule)) },
+    { head: "Finding", isText: true, by: (row) => row.subject, cell: (row) => h("div", { class: "words" }, visible(row.subject), row.also ? ` and ${row.also} more` : "", ": ", visible(row.cause)) },
+    { head: "Change", isText: true, cell: (row) => h("div", { class: "words" }, visible(row.change || "nothing on this host helps")) },
   ];
-  return [why, table("findings", "Findings", columns, check.rows, redraw)];
+  return [why, table("findings", "Findings", columns, found, redraw)];
 }
 
 /**
@@ -54,9 +59,12 @@ function cpus(check) {
   return h("section", {}, h("h2", {}, "CPUs"), h("p", { class: "quiet" }, over), h("div", { class: "wide", tabindex: 0 }, h("table", { class: "shares" }, h("thead", {}, head), h("tbody", {}, rows))));
 }
 
+/** A CPU that does more of one thing has little room, or none. */
+const [BUSY, FULL] = [60, 85];
+
 /** @param {number} percent */
 function share(percent) {
-  return h("td", {}, h("meter", { min: 0, max: 100, value: percent, "aria-label": percent + " %" }), " " + percent + " %");
+  return h("td", {}, h("meter", { min: 0, max: 100, low: BUSY, high: FULL, optimum: 0, value: percent, "aria-label": percent + " %" }), " " + percent + " %");
 }
 
 /**
@@ -73,5 +81,5 @@ function inForce(state) {
     return h("li", {}, shown(plan.journal), ": " + visible(plan.phase).replaceAll("_", " ") + ", " + plan.settings + (plan.settings === 1 ? " setting" : " settings") + drift);
   });
   const more = state.plans_all > state.plans.length ? h("p", { class: "quiet" }, "And " + (state.plans_all - state.plans.length) + " older ones.") : null;
-  return h("section", {}, title, h("ul", {}, rows), more, h("p", {}, "The last one is taken back on the host with ", command("evenkeel tune rollback"), "; a ", h("a", { href: "#/history" }, "change of the fleet"), " with the command that its row has."));
+  return h("section", {}, title, h("ul", {}, rows), more, h("p", {}, "The last one is taken back on the host with ", command("evenkeel tune rollback"), "; a ", h("a", { href: "#/history" }, "change of the fleet"), " with the command that its page has."));
 }

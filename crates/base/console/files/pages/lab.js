@@ -41,5 +41,5 @@ function experiment(one, at, redraw) {
     { head: "Against the first", by: (row) => row.points[row.points.length - 1].level / row.points[0].level, cell: (row) => row.against_first ?? "–" },
     { head: "Since the first", isText: true, cell: (row) => spark(row.points.map((/** @type {any} */ point) => ({ at: point.unix_s, value: point.level })), String) },
   ];
-  return h("section", {}, h("h2", {}, visible(one.experiment), " ", h("span", { class: "quiet" }, "(", shown(one.machine), ")")), table("lab-" + at, one.experiment, columns, one.series, redraw));
+  return h("section", {}, h("h2", {}, shown(one.experiment), " ", h("span", { class: "quiet" }, "(", shown(one.machine), ")")), table("lab-" + at, one.experiment, columns, one.series, redraw));
 }

@@ -12,7 +12,7 @@ import { times } from "./seen.js";
 
 export const TITLE = "Router";
 /** A router of an earlier version does not have it. */
-export const beside = () => read("/api/v1/servers", true);
+export const beside = () => read("/api/v1/servers", { isOptional: true });
 
 /** Commands that are drawn: those with most requests. */
 const COMMANDS_MAX = 4;

@@ -138,13 +138,16 @@ impl QuarantineBook {
 
     /// Checks that a member may enter a slot.
     pub fn check(&self, now: Now, member: &MemberId, host: &HostId) -> Result<(), QuarantineError> {
-        let whose = [
-            (Quarantined::Member(member.clone()), format!("member {member}")),
-            (Quarantined::Host(host.clone()), format!("host {host}")),
-        ];
-        for (whose, what) in whose {
+        // As a rule there are none, and every member of a fleet is checked.
+        let whose = (!self.records.is_empty())
+            .then(|| [Quarantined::Member(member.clone()), Quarantined::Host(host.clone())]);
+        for whose in whose.into_iter().flatten() {
             let held = self.records.get(&whose).and_then(|record| record.held.as_ref());
             if let Some(held) = held.filter(|held| held.until.is_none_or(|until| now < until)) {
+                let what = match &whose {
+                    Quarantined::Member(member) => format!("member {member}"),
+                    Quarantined::Host(host) => format!("host {host}"),
+                };
                 return Err(QuarantineError::Held { what, reason: held.reason.clone() });
             }
         }

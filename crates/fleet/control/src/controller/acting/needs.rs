@@ -125,8 +125,7 @@ fn of_control(controller: &Controller) -> Vec<Need> {
 }
 
 fn of_member(controller: &Controller, id: &MemberId, code: MemberCode) -> Option<Need> {
-    let (facts, about) = (controller.facts(), NeedAbout::Member(id.to_string()));
-    let place = || match facts.state(id) {
+    let place = || match controller.facts().state(id) {
         MemberState::InSlot { cluster, slot } => format!("slot {slot} of {cluster}"),
         MemberState::Spare | MemberState::Stale => "no slot".to_owned(),
     };
@@ -153,7 +152,7 @@ fn of_member(controller: &Controller, id: &MemberId, code: MemberCode) -> Option
         | MemberCode::Unfit
         | MemberCode::Emptying => return None,
     };
-    Some(Need::new(urgency, about, text, Some(command)))
+    Some(Need::new(urgency, NeedAbout::Member(id.to_string()), text, Some(command)))
 }
 
 fn of_routers(controller: &Controller) -> Vec<Need> {

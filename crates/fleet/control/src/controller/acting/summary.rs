@@ -36,6 +36,8 @@ struct ClusterSums {
     evictions_per_s: Option<f64>,
     memory_used_bytes: Option<f64>,
     memory_limit_bytes: Option<f64>,
+    /// Memory used of its limit, of the slot that is fullest.
+    fullest_share: Option<f64>,
     /// Requests of the slot with the most, over those of the mean slot.
     skew: Option<f64>,
     /// Of the slot where it is longest.
@@ -131,6 +133,7 @@ fn sums(cluster: &ClusterRecord, codes: &BTreeMap<MemberId, MemberCode>, book: &
         add(&mut sums.evictions_per_s, rates.evictions_per_s);
         add(&mut sums.memory_used_bytes, rates.memory_used_bytes);
         add(&mut sums.memory_limit_bytes, rates.memory_limit_bytes);
+        raise(&mut sums.fullest_share, rates.memory_share());
         raise(&mut sums.service_p99_us, rates.service_p99_us);
         raise(&mut sums.wait_p99_us, rates.wait_p99_us);
         most = most.max(rates.requests_per_s.unwrap_or(0.0));

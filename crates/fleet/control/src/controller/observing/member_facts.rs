@@ -172,15 +172,25 @@ impl<'c> MemberFacts<'c> {
         if self.health.is_held(&member.id, &member.host, self.now) {
             return MemberCode::Held;
         }
+        // Nearly all members of a fleet are in slots and well, and all of them are looked at for a page: without the names of a state.
+        if self.view.slot_of(&member.id).is_some() {
+            return if self.is_lost(&member.id) {
+                MemberCode::Lost
+            } else if self.is_unheard_of(member) {
+                MemberCode::Unknown
+            } else if !self.is_well(member) {
+                MemberCode::Suspect
+            } else if is_drained {
+                MemberCode::Draining
+            } else {
+                MemberCode::Serving
+            };
+        }
         match self.state(&member.id) {
-            MemberState::InSlot { .. } if self.is_lost(&member.id) => MemberCode::Lost,
-            MemberState::InSlot { .. } if self.is_unheard_of(member) => MemberCode::Unknown,
-            MemberState::InSlot { .. } if !self.is_well(member) => MemberCode::Suspect,
             _ if is_drained => MemberCode::Draining,
-            MemberState::InSlot { .. } => MemberCode::Serving,
             MemberState::Spare if self.unfit(member, standards).is_some() => MemberCode::Unfit,
             MemberState::Spare => MemberCode::Spare,
-            MemberState::Stale => MemberCode::Emptying,
+            MemberState::Stale | MemberState::InSlot { .. } => MemberCode::Emptying,
         }
     }
 
@@ -192,12 +202,13 @@ impl<'c> MemberFacts<'c> {
     /// Whether probes, its agent and its process say that it serves, as far as there are any: a member may have no agent, and is not
     /// probed at once.
     fn is_well(&self, member: &FleetMember) -> bool {
-        let answers = self.probes.answers(&member.id) != Some(false);
-        let is_heard = self.agents.get(&member.host).is_none_or(|record| !record.is_silent());
-        let runs = self
-            .report_of(&member.id)
-            .is_none_or(|report| matches!(report.process, ProcessReport::Running { .. }));
-        answers && is_heard && runs
+        if self.probes.answers(&member.id) == Some(false) {
+            return false;
+        }
+        let Some(record) = self.agents.get(&member.host) else { return true };
+        let report = record.report().members.iter().find(|report| report.member == member.id);
+        let runs = report.is_none_or(|report| matches!(report.process, ProcessReport::Running { .. }));
+        !record.is_silent() && runs
     }
 
     /// What a member is for.
@@ -268,11 +279,15 @@ impl<'c> MemberFacts<'c> {
 
     /// No probe has answered for so long, and no agent says that it runs.
     pub(crate) fn is_gone_for(&self, member: &MemberId, ms: u64) -> bool {
+        // That of few: the rest is looked up for them.
+        if !self.is_silent_for(member, ms) {
+            return false;
+        }
         let host = self.view.inventory().get(member).map(|member| &member.host);
         let is_silent = host.and_then(|host| self.agents.get(host)).is_none_or(|record| record.is_silent());
         let runs = self
             .report_of(member)
             .is_some_and(|report| matches!(report.process, ProcessReport::Running { .. }));
-        self.is_silent_for(member, ms) && (is_silent || !runs)
+        is_silent || !runs
     }
 }

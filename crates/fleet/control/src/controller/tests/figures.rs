@@ -75,6 +75,25 @@ fn asked(query: &str) -> Result<ControlQuestion, QuestionFault> {
 }
 
 #[test]
+fn the_fullest_slot_of_a_cluster_is_in_the_summary() {
+    let mut stage = Stage::known(4);
+    let fullest = |stage: &mut Stage| {
+        let reply = stage.reply(ControlQuestion::Summary);
+        let summary: Value = serde_json::from_str(&reply.json).expect("JSON");
+        summary["clusters"][0]["fullest_share"].clone()
+    };
+    assert_eq!(fullest(&mut stage), Value::Null, "nothing was told yet");
+    stage.tell();
+    assert_eq!(fullest(&mut stage), json!(0.5));
+    stage.rounds(14);
+    let mut fuller = tally(stage.now_ms / 1000, 100 * stage.now_ms / 1000);
+    fuller.memory_used_bytes = Some(97);
+    stage.agents[0].report.members[0].figures = Some(Box::new(fuller));
+    stage.rounds(1);
+    assert_eq!(fullest(&mut stage), json!(0.97), "the mean is less");
+}
+
+#[test]
 fn the_latest_point_of_every_member_is_shown() {
     let mut stage = Stage::known(4);
     assert_eq!(stage.figures("")["servers"], json!([]));
