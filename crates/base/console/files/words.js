@@ -62,15 +62,13 @@ export function duration(seconds) {
 }
 
 /**
- * A time of day, with the date unless it is today.
+ * A time of day in UTC, as the history and logs have it, with the date unless it is today.
  * @param {Figure} unix Seconds since 1970.
  */
 export function time(unix) {
   if (!isKnown(unix)) return UNKNOWN;
-  const then = new Date(unix * 1000);
-  const isToday = then.toDateString() === new Date().toDateString();
-  const clock = then.toLocaleTimeString([], { hour12: false });
-  return isToday ? clock : then.toISOString().slice(0, 10) + " " + clock;
+  const [day, clock] = new Date(unix * 1000).toISOString().split("T");
+  return (day === new Date().toISOString().slice(0, 10) ? "" : day + " ") + clock.slice(0, 8) + " UTC";
 }
 
 /** @param {number} count @param {string} what */

@@ -104,7 +104,7 @@ function lab(texts) {
 /** Who changed slots or routes, the newest first: each an hour and some minutes after the one before. @param {string[]} texts */
 function generations(texts) {
   const whys = ["feed grows for the holidays", "web: a gutter of two", "ads: another copy in zone b", "replace a disk of host-211", "cluster-4 shrinks after the night"];
-  const made = (/** @type {number} */ at) => ({ generation: 412 - at, parent: 411 - at, who: ["ann", "ben", "cleo"][at % 3], at: moment(at * 4700).at, reason: whys[at % whys.length], steps: at ? [`cluster ${["web", "ads", "feed"][at % 3]}: slot s${at} moves from m${at} to m${at + 1}`] : ["cluster feed: 1,000 slots rather than 960", "view main: 0.0392 of the keys change their server"] });
+  const made = (/** @type {number} */ at) => ({ generation: 412 - at, parent: 411 - at, who: ["ann", "ben", "cleo"][at % 3], at: moment(at * 4700).at, reason: whys[at % whys.length], steps: at ? [`cluster ${["web", "ads", "feed"][at % 3]}: slot s${at} moves from m${at} to m${at + 1}`] : ["cluster feed: 1,000 slots rather than 960", "view main: 3.92 % of the keys change their server"] });
   return Array.from({ length: 200 }, (_, at) => (texts.length ? { ...made(at), who: texts[at] ?? "ann", reason: texts[at] ?? "feed grows", steps: texts } : made(at)));
 }
 

@@ -50,7 +50,7 @@ function looks(change, redraw) {
     { head: "Pairs", title: "Pairs of hosts alike, of which one has the change", by: (row) => row.units, cell: (row) => row.units },
     { head: "Hosts alike", isText: true, cell: (row) => shown((row.kind.class ? `class ${row.kind.class}, ` : "") + "plan " + row.kind.group) },
   ];
-  return [h("p", { class: "quiet" }, "By how much hosts with the change are better (+) or worse (−) than hosts like them without it, and in brackets the interval of what is likely."), table("looks", "Looks at hosts with the change", columns, rows, redraw)];
+  return [h("p", { class: "quiet" }, "By how much hosts with the change are better or worse than hosts like them without it, and in brackets the interval of what is likely. A p99 that is better is lower."), table("looks", "Looks at hosts with the change", columns, rows, redraw)];
 }
 
 /** @param {any} verdict */
@@ -63,9 +63,12 @@ function verdict(verdict) {
 /** @param {any} figure */
 function shift(figure) {
   if (!isKnown(figure?.middle)) return UNKNOWN;
-  const signed = (/** @type {number} */ value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(1);
-  const interval = isKnown(figure.low) && isKnown(figure.high) ? ` (${signed(figure.low)} to ${signed(figure.high)})` : "";
-  return `${signed(figure.middle)} %${interval}`;
+  const { middle, low, high } = figure;
+  const signed = (/** @type {number} */ value) => (value < 0 ? "−" : "") + Math.abs(value).toFixed(1);
+  if (!isKnown(low) || !isKnown(high)) return `${Math.abs(middle).toFixed(1)} % ${middle < 0 ? "worse" : "better"}`;
+  if (low <= 0 && high >= 0) return h("span", { class: "quiet" }, `no clear difference (${signed(low)} to ${signed(high)} %)`);
+  const [least, most] = low < 0 ? [-high, -low] : [low, high];
+  return `${Math.abs(middle).toFixed(1)} % ${low < 0 ? "worse" : "better"} (${least.toFixed(1)} to ${most.toFixed(1)})`;
 }
 
 /** Hosts that are named; the command has all of them. */

@@ -78,17 +78,16 @@ function needs(summary) {
   const more = summary.needs_left_out ? h("p", { class: "quiet" }, `${summary.needs_left_out} more; evenkeel control status lists all.`) : null;
   const others = rows.slice(NEEDS_SEEN);
   const rest = others.length ? h("details", { id: "needs" }, h("summary", {}, others.length + " more"), h("ul", {}, others)) : null;
-  const urgent = summary.needs.filter((/** @type {any} */ need) => need.urgency !== "note").length;
-  const heading = urgent ? `Needs you: ${urgent}` : "Needs you";
+  const heading = rows.length ? `Needs you: ${rows.length + (summary.needs_left_out ?? 0)}` : "Needs you";
   const nothing = h("p", { class: "empty good" }, "✓ Nothing needs you.");
   return h("section", { class: "needs" }, h("h2", {}, heading), rows.length ? h("ul", {}, rows.slice(0, NEEDS_SEEN)) : nothing, rest, more);
 }
 
 /** @param {any} need */
 function about(need) {
-  const page = /** @type {Record<string, string>} */ ({ member: "server", routers: "routers", change: "change", rollout: "history" })[need.about.kind];
+  const page = /** @type {Record<string, string>} */ ({ member: "server", host: "host", routers: "routers", change: "change", rollout: "history" })[need.about.kind];
   if (!page) return visible(need.text);
-  const id = page === "server" || page === "change" ? "/" + encodeURIComponent(need.about.id) : "";
+  const id = need.about.id ? "/" + encodeURIComponent(need.about.id) : "";
   return h("a", { href: `#/${page}${id}` }, visible(need.text));
 }
 

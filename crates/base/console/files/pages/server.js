@@ -59,6 +59,6 @@ function own(row, controller) {
   const page = ownPage(row, controller);
   if (!page) return null;
   const what = "memory by use, heat maps, hot keys, workers, connections";
-  if (page.isReached) return h("p", {}, h("a", { href: page.href }, "Its own page"), h("span", { class: "quiet" }, `: ${what}`));
+  if (page.isReached) return h("p", {}, h("a", { href: page.href }, "Its own page ↗"), h("span", { class: "quiet" }, `: ${what}`));
   return h("p", {}, "Its own page (", what, ") answers on that host alone. Through a tunnel it is at ", h("code", {}, page.href), ": ", command(`ssh -L ${page.port}:${row.page} ${row.host}`));
 }

@@ -52,8 +52,8 @@ impl RouteDifference {
             0 => "deletes reach the new server only",
             _ => "deletes of a part of them reach both",
         };
-        let share = self.share_moved();
-        format!("{share:.4} of the keys change their server ({} sampled); {deletes}", self.keys)
+        let percent = 100.0 * self.share_moved();
+        format!("{percent:.2} % of the keys change their server ({} sampled); {deletes}", self.keys)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fleet::MemberId;
 use fleet::rollout::RolloutState;
 use fleet::tuning::standards::StandardState;
+use fleet::tuning::{FindingLine, FindingSeverity, HostAnswer};
 use fleet::waves::{ChangeState, WaitsFor};
 use serde::Serialize;
 use stdx::words::counted;
@@ -16,6 +17,7 @@ use crate::controller::answers::signing::certificate_words;
 use crate::controller::answers::standards::waiting_hosts;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::tuning::standards::HostStandards;
+use crate::service::turn::TuneBody;
 
 /// Names in an entry about several routers or hosts.
 const NAMES_MAX: usize = 5;
@@ -44,6 +46,8 @@ pub(super) enum NeedAbout {
     Member(String),
     /// Routers.
     Routers,
+    /// A host.
+    Host(String),
     /// Agents of hosts.
     Agents,
     /// A change of hosts, by its number.
@@ -82,6 +86,7 @@ pub(super) fn needs(
     needs.extend(codes.iter().filter_map(|(id, code)| of_member(controller, id, *code)));
     needs.extend(of_routers(controller));
     needs.extend(of_hosts(controller));
+    needs.extend(of_findings(controller));
     needs.extend(of_standards(controller, standards));
     needs.sort();
     needs
@@ -228,6 +233,29 @@ fn of_hosts(controller: &Controller) -> Vec<Need> {
         needs.push(Need::new(urgency, NeedAbout::Change(number), text, Some(command)));
     }
     needs
+}
+
+/// One entry for each rule whose finding is critical, which is about the first of its hosts: many may have the same.
+fn of_findings(controller: &Controller) -> Vec<Need> {
+    let mut rules: BTreeMap<&str, (&FindingLine, Vec<String>)> = BTreeMap::new();
+    for (host, record) in controller.agents.iter() {
+        let HostAnswer::Given(answer) = controller.tuning.check_of(Some(record)) else { continue };
+        let TuneBody::Check(check) = answer.body else { continue };
+        let is_critical = |finding: &&FindingLine| finding.severity == FindingSeverity::Critical;
+        for finding in check.findings.iter().filter(is_critical) {
+            let (_, hosts) = rules.entry(&finding.rule).or_insert((finding, Vec::new()));
+            if hosts.last().is_none_or(|last| *last != host.as_str()) {
+                hosts.push(host.to_string());
+            }
+        }
+    }
+    let need = |(rule, (finding, hosts)): (&str, (&FindingLine, Vec<String>))| {
+        let (who, FindingLine { subject, cause, .. }) = (counted(hosts.len(), "host"), finding);
+        let text = format!("The tuner finds {rule} at {who} ({}): {subject}: {cause}.", listed(&hosts));
+        let command = format!("evenkeel control tune check --hosts host={}", hosts[0]);
+        Need::new(Urgency::Soon, NeedAbout::Host(hosts[0].clone()), text, Some(command))
+    };
+    rules.into_iter().map(need).collect()
 }
 
 /// One entry for all hosts: a standard may be new to thousands of them.

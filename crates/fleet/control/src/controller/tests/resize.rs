@@ -340,7 +340,7 @@ fn a_cluster_with_a_gutter_is_resized_in_all_views_that_have_it() {
     let plan = stage.plan(&scale(4, 5));
     let words = plan["text"].as_str().unwrap_or_else(|| panic!("{plan}"));
     for view in ["main", "bare"] {
-        assert!(words.contains(&format!("view {view}: 0.5")), "{words}");
+        assert!(words.contains(&format!("view {view}: 5")), "{words}");
     }
     assert!(!words.contains("view other"), "{words}");
     assert_eq!(stage.apply(&scale(4, 5)).status, 200);

@@ -21,6 +21,8 @@ pub(super) struct FakeTuner {
     kernel: &'static str,
     /// What a profile would set.
     wanted: &'static str,
+    /// How bad it is what its tuner finds.
+    severity: &'static str,
     texts: BTreeMap<AnswerDigest, String>,
     /// How many texts it was asked for.
     sent: usize,
@@ -28,7 +30,7 @@ pub(super) struct FakeTuner {
 
 impl FakeTuner {
     pub(super) fn new(kernel: &'static str, wanted: &'static str) -> FakeTuner {
-        FakeTuner { kernel, wanted, texts: BTreeMap::new(), sent: 0 }
+        FakeTuner { kernel, wanted, severity: "note", texts: BTreeMap::new(), sent: 0 }
     }
 
     fn keep(&mut self, body: TuneBody) -> AnswerDigest {
@@ -43,7 +45,7 @@ impl FakeTuner {
 
     pub(super) fn look(&mut self) -> TuneAnswer {
         let finding = json!({
-            "rule": "swappiness-high", "severity": "note", "subject": "vm", "cause": "c", "verdict": "fixable", "consequences": [],
+            "rule": "swappiness-high", "severity": self.severity, "subject": "vm", "cause": "c", "verdict": "fixable", "consequences": [],
         });
         let json = json!({"window_s": 1.0, "findings": [finding]});
         let check = HostCheck::read(&json, TuningState::default()).expect("a check").check;
@@ -167,6 +169,29 @@ fn every_host_has_findings_or_a_cause_why_not() {
     // A scope without a host says so, and one of a single host counts no other.
     assert_eq!(asked(&mut stage, check("host=h9")).0, 422);
     assert_eq!(missing(&asked(&mut stage, check("host=h2")).1), ["not_allowed h2"]);
+}
+
+#[test]
+fn a_critical_finding_needs_somebody() {
+    let mut stage = Stage::known(3);
+    let needs = |stage: &mut Stage| asked(stage, ControlQuestion::Summary).1["needs"].clone();
+    for severity in ["warning", "critical"] {
+        let mut tuner = FakeTuner { severity, ..FakeTuner::new("6.1", "10") };
+        for at in 0..2 {
+            stage.agents[at].report.tune = Some(saying(tuner.look()));
+        }
+        for _ in 0..2 {
+            (0..2).for_each(|at| turn(&mut stage, at, &mut tuner));
+        }
+        if severity == "warning" {
+            assert_eq!(needs(&mut stage), json!([]));
+        }
+    }
+    let expected = json!([{
+        "urgency": "soon", "about": {"kind": "host", "id": "h1"}, "text": "The tuner finds swappiness-high at 2 hosts (h1, h2): vm: c.",
+        "command": "evenkeel control tune check --hosts host=h1",
+    }]);
+    assert_eq!(needs(&mut stage), expected);
 }
 
 #[test]
