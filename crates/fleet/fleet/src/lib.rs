@@ -3,6 +3,7 @@
 //! Nothing in here does I/O, reads a clock or draws a random number: time and seeds are arguments, and
 //! every output is deterministic.
 
+pub mod advise;
 pub mod drain;
 pub mod figures;
 pub mod health;
