@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+mod advise;
 mod agent;
 mod containers;
 mod control;

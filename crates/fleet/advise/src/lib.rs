@@ -2,3 +2,6 @@
 //! JSON and a picture.
 //!
 //! What is decided is in `fleet::advise`, which reads no file. This crate reads no command line and prints nothing.
+
+pub mod catalogue;
+pub mod import;
