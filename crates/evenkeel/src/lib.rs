@@ -16,7 +16,6 @@ mod failure;
 mod lab;
 mod peers;
 mod process;
-mod replay;
 mod route;
 mod serve;
 mod terminal;

@@ -13,7 +13,8 @@ use crate::containers::{kube, ready};
 use crate::failure::Failure;
 use crate::terminal::log;
 use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{advise, agent, control, lab, replay, route, serve, top, tune, up};
+use crate::route::{self, replay};
+use crate::{advise, agent, control, lab, serve, top, tune, up};
 
 /// What is typed to the program alone.
 const OF_THE_PROGRAM: [&str; 4] = ["-h", "--help", "-V", "--version"];

@@ -46,7 +46,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
             ending(&mut page)?;
         }
         Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
-        Some("replay") => statuses(&mut page, &crate::replay::STATUSES)?,
+        Some("replay") => statuses(&mut page, &crate::route::replay::STATUSES)?,
         Some("ready") => statuses(&mut page, &crate::containers::ready::STATUSES)?,
         Some("top") => statuses(&mut page, &crate::top::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,

@@ -4,4 +4,13 @@
 //! What is decided is in `fleet::advise`, which reads no file. This crate reads no command line and prints nothing.
 
 pub mod catalogue;
+mod costs_file;
+mod figure_file;
 pub mod import;
+mod workload_file;
+
+pub use costs_file::{COSTS_LEN_MAX, CostsError, measured_costs, replace_costs, usual_inputs};
+pub use workload_file::{WORKLOAD_LEN_MAX, WorkloadFileError, parse_workload};
+
+#[cfg(test)]
+mod testing;

@@ -12,6 +12,7 @@ pub struct HostShape {
     pub cloud: String,
     /// The part of the name that shapes of several sizes share: `r5`.
     pub family: String,
+    /// Its instruction set.
     pub architecture: CpuArchitecture,
     /// Hardware threads that the host's kernel sees.
     pub vcpus: u32,
@@ -19,6 +20,7 @@ pub struct HostShape {
     pub threads_per_core: u32,
     /// Clock under sustained load, in GHz.
     pub clock_ghz: Option<f64>,
+    /// Memory in GiB.
     pub memory_gib: f64,
     /// What the network carries for ever, in Gbit/s.
     pub baseline_gbit: Option<f64>,
@@ -45,33 +47,42 @@ pub struct HostShape {
 /// An instruction set, as far as costs differ by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CpuArchitecture {
+    /// 64-bit x86.
     X86,
+    /// 64-bit Arm.
     Arm,
 }
 
 /// Local disks of one shape, all alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalDisks {
+    /// How many.
     pub count: u32,
     /// Capacity of each, in GB of 10⁹ bytes.
     pub gb: f64,
+    /// How it is attached.
     pub kind: LocalDiskKind,
 }
 
 /// How a local disk is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalDiskKind {
+    /// By NVMe.
     Nvme,
+    /// A solid-state disk behind another interface.
     Ssd,
+    /// A spinning disk.
     Hdd,
 }
 
 /// What a shape costs somewhere, on one day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShapePrice {
+    /// As its vendor spells it: `us-east-1`.
     pub region: String,
     /// The day of which this was the price: `2026-11-30`.
     pub date: String,
+    /// Without any discount.
     pub usd_per_hour: f64,
 }
 
