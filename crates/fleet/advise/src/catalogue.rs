@@ -138,7 +138,7 @@ impl fmt::Display for OwnFigures {
         let all: Vec<String> = names.chain(prices).collect();
         match all.is_empty() {
             true => write!(to, "{} keeps all figures", self.name),
-            false => write!(to, "{}: {} replaced, the other figures are kept", self.name, all.join(", ")),
+            false => write!(to, "{} takes {} and keeps its other figures", self.name, all.join(", ")),
         }
     }
 }

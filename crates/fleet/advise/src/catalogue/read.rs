@@ -97,19 +97,18 @@ fn add_sources(catalogue: &mut Catalogue, file: &CatalogueFile) -> Result<(), Ca
 }
 
 /// Where the figures of an entry come from.
-struct Origins<'e> {
+struct Origins<'s> {
     /// Of all that are not named.
     usual: String,
     single: BTreeMap<ShapeFigure, String>,
-    entry: &'e ShapeEntry,
-    sources: &'e BTreeMap<String, super::FigureSource>,
+    sources: &'s BTreeMap<String, super::FigureSource>,
 }
 
-impl<'e> Origins<'e> {
+impl<'s> Origins<'s> {
     fn of(
-        entry: &'e ShapeEntry,
-        sources: &'e BTreeMap<String, super::FigureSource>,
-    ) -> Result<Origins<'e>, Wrong> {
+        entry: &ShapeEntry,
+        sources: &'s BTreeMap<String, super::FigureSource>,
+    ) -> Result<Origins<'s>, Wrong> {
         let usual = match (&entry.source, &entry.measured) {
             (Some(source), None) => source.clone(),
             (None, Some(measured)) => format!("{MEASURED}{measured}"),
@@ -122,7 +121,7 @@ impl<'e> Origins<'e> {
                 );
             }
         };
-        let mut origins = Origins { usual: String::new(), single: BTreeMap::new(), entry, sources };
+        let mut origins = Origins { usual: String::new(), single: BTreeMap::new(), sources };
         origins.usual = origins.checked(&usual)?;
         for (key, origin) in &entry.origins {
             let Some(figure) = ShapeFigure::parse(key) else {

@@ -127,7 +127,7 @@ origins = { vcpus = "page" }
     assert_eq!(
         changes,
         [
-            "x9.large: baseline_gbit, packets_per_s, the price in r-2 replaced, the other figures are kept",
+            "x9.large takes baseline_gbit, packets_per_s, the price in r-2 and keeps its other figures",
             "blade is new",
         ]
     );

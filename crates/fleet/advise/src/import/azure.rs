@@ -30,20 +30,32 @@ fn source(version: &str) -> FigureSource {
         file: Some("cloudprovider/azure/azure_instance_types.go".into()),
         licence: Some("Apache-2.0".into()),
         url: None,
-        note: Some("threads of a core follow from the series: 2, but 1 for Arm".into()),
+        note: Some(
+            "threads of a core are those of the series: 2 of D, E, F and L with hyperthreads, 1 of Arm"
+                .into(),
+        ),
     }
 }
 
 /// A shape; or why it cannot be one, which is no error of the file.
 fn shape(name: &str, size: &GoValue) -> Result<Result<ShapeEntry, String>, SourceError> {
     let mut figures = [("VCPU", None), ("MemoryMb", None), ("GPU", None)];
+    // Older tables do not have it; a name does.
+    let mut is_arm = is_arm(name);
     for (key, value) in size.entries()? {
         match (key.as_str(), &value.kind) {
-            ("InstanceType" | "Architecture", GoKind::Text(_)) => {}
+            ("InstanceType" | "SkuFamily", GoKind::Text(_)) => {}
+            ("Architecture", GoKind::Text(architecture)) => {
+                is_arm = match architecture.as_str() {
+                    "amd64" => false,
+                    "arm64" => true,
+                    _ => return Err(value.unexpected("\"amd64\" or \"arm64\"")),
+                };
+            }
             (key, _) => match figures.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, figure)) => *figure = Some(value.number()?),
                 None => {
-                    let expected = "InstanceType, VCPU, MemoryMb, GPU or Architecture";
+                    let expected = "InstanceType, SkuFamily, VCPU, MemoryMb, GPU or Architecture";
                     let found = format!("`{key}`");
                     return Err(SourceError::Line { line: value.line, expected: expected.into(), found });
                 }
@@ -66,9 +78,11 @@ fn shape(name: &str, size: &GoValue) -> Result<Result<ShapeEntry, String>, Sourc
             found: vcpus.to_string(),
         });
     }
-    let is_arm = is_arm(name);
     let vcpus = vcpus as u32;
-    let threads_per_core = if is_arm || !vcpus.is_multiple_of(2) { 1 } else { 2 };
+    let threads_per_core = if is_arm { Some(1) } else { has_hyperthreads(&family(name)).then_some(2) };
+    let Some(threads_per_core) = threads_per_core.filter(|threads| vcpus.is_multiple_of(*threads)) else {
+        return Ok(Err("the table does not say whether its CPUs are threads of one core".into()));
+    };
     Ok(Ok(ShapeEntry {
         name: name.into(),
         cloud: Some("azure".into()),
@@ -88,6 +102,23 @@ fn family(name: &str) -> String {
     let letters = size.find(|letter: char| letter.is_ascii_digit()).unwrap_or(size.len());
     let is_number = |letter: char| letter.is_ascii_digit() || letter == '-';
     format!("{tier}_{}{}", &size[..letters], size[letters..].trim_start_matches(is_number))
+}
+
+/// Series of which Azure documents that two CPUs are the threads of one core. The table does not say it, older series and some of the
+/// newest have a core for each CPU.
+fn has_hyperthreads(family: &str) -> bool {
+    let Some((letters, version)) = family.strip_prefix("Standard_").and_then(|series| series.split_once('_'))
+    else {
+        return false;
+    };
+    match letters.as_bytes().first() {
+        Some(b'D' | b'E') if !letters.starts_with("DC") && !letters.starts_with("EC") => {
+            matches!(version, "v3" | "v4" | "v5")
+        }
+        Some(b'F') => letters == "Fs" && version == "v2",
+        Some(b'L') => matches!(version, "v2" | "v3"),
+        _ => false,
+    }
 }
 
 /// A `p` among the letters behind the number, in Azure's naming: `Standard_E8pds_v5`.
@@ -138,6 +169,18 @@ mod tests {
             "Standard_E8ds_v5 Standard_Eds_v5 x86_64 Some(8) Some(2) Some(64.0)",
         );
         check(&size("Standard_E8-4ds_v5", "8", "65536"), " Standard_Eds_v5 ");
+        check(
+            "\"Standard_L8s_v3\": {SkuFamily: \"l\", VCPU: 8, MemoryMb: 65536, Architecture: \"amd64\"},",
+            "Standard_L8s_v3 Standard_Ls_v3 x86_64 Some(8) Some(2) Some(64.0)",
+        );
+        check(
+            "\"Standard_E8x_v5\": {VCPU: 8, MemoryMb: 65536, Architecture: \"arm64\"},",
+            " arm64 Some(8) Some(1) ",
+        );
+        let unknown = "left out, the table does not say whether its CPUs are threads of one core";
+        check(&size("Standard_A8_v2", "8", "16384"), &format!("Standard_A_v2: {unknown}"));
+        check(&size("Standard_DC8s_v3", "8", "65536"), unknown);
+        check(&size("Standard_E7_v5", "7", "65536"), unknown);
         check(&size("Standard_E8pds_v5", "8", "65536"), " Standard_Epds_v5 arm64 Some(8) Some(1) ");
     }
 
@@ -154,10 +197,11 @@ mod tests {
     fn fields_that_are_not_known_are_refused_with_their_line() {
         check(
             "\"S_F4\": {VCPU: 4,\nCost: 4},",
-            "line 4: expected InstanceType, VCPU, MemoryMb, GPU or Architecture, found `Cost`",
+            "line 4: expected InstanceType, SkuFamily, VCPU, MemoryMb, GPU or Architecture, found `Cost`",
         );
         check(&size("S_F4", "\"4\"", "1"), "line 3: expected a number, found \"4\"");
         check(&size("S_F4", "4.5", "1"), "expected VCPU as a whole number up to 10000, found 4.5");
+        check("\"S_F4\": {Architecture: \"vax\"},", "line 3: expected \"amd64\" or \"arm64\", found \"vax\"");
         check("\"S_F4\": 4,", "line 3: expected a literal in braces, found 4");
     }
 }

@@ -112,9 +112,10 @@ fn a_hand_written_file_is_put_over_the_result() {
     let shape = imported.catalogue.shape("x9.large").expect("it is there");
     assert_eq!((shape.shape.burst_gbit, shape.shape.vcpus), (Some(10.0), 2));
     assert!(
-        imported.notes.iter().any(
-            |note| note.ends_with("hand.toml: x9.large: burst_gbit replaced, the other figures are kept")
-        )
+        imported
+            .notes
+            .iter()
+            .any(|note| note.ends_with("hand.toml: x9.large takes burst_gbit and keeps its other figures"))
     );
     request.over.push(files.path("bad.toml", "x = 1"));
     check_error(&request, "use ", "unknown field `x`");
