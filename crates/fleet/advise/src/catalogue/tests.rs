@@ -90,6 +90,23 @@ fn what_no_source_has_is_unknown_for_every_shape() {
     }
 }
 
+/// The page's own words are tried, and it has a row for every figure.
+#[test]
+fn the_pages_file_is_accepted_and_its_keys_are_all_keys() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/advise/catalogue.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let own =
+        page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file in the page");
+    let mut catalogue = Catalogue::built_in();
+    let changes = catalogue.put(own).expect("it is accepted");
+    assert!(own.starts_with("# own.toml") && changes.len() == 2 && changes[1].is_new, "{changes:?}");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for figure in ShapeFigure::ALL {
+        let key = format!("`{}`", figure.as_str());
+        assert!(rows.iter().any(|row| row.contains(&key)), "the page has no row for {key}");
+    }
+}
+
 #[test]
 fn absent_figures_are_unknown_and_not_zero() {
     let catalogue = small();
