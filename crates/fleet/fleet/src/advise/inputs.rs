@@ -152,6 +152,12 @@ fn of_assumptions(assumptions: &mut AdviceAssumptions) -> Vec<NamedInput<'_>> {
         input("burst_requests", OF_LOAD, ANY, &mut assumptions.burst_requests),
         input("cpu_ceiling", OF_LOAD, 1.0, &mut assumptions.cpu_ceiling),
         input(
+            "queue_cpu_share",
+            "`evenkeel tune check` of a busy host: CPU 0 against the others",
+            1.0,
+            &mut assumptions.queue_cpu_share,
+        ),
+        input(
             "real_time_gain",
             "`evenkeel lab run experiments/sched-fifo.toml`",
             ANY,
