@@ -158,6 +158,14 @@ const SHORT_HELPS: [ShortHelp; 21] = [
         flags: &[],
     },
     ShortHelp {
+        command: "advise import",
+        examples: &[(
+            "--moto instance_types.json.gz --moto-version 5.2.5 --families r5,c5=large+xlarge",
+            "shapes of AWS as a catalogue",
+        )],
+        flags: &["moto", "karpenter_prices", "gce_prices", "families", "over", "out"],
+    },
+    ShortHelp {
         command: "control",
         examples: &[
             ("status", "the fleet as the controllers see it"),

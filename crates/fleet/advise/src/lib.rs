@@ -3,6 +3,8 @@
 //!
 //! What is decided is in `fleet::advise`, which reads no file. This crate reads no command line and prints nothing.
 
+pub mod catalogue;
+pub mod import;
 pub mod report;
 
 mod costs_file;
