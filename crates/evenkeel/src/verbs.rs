@@ -11,9 +11,9 @@ use server::flags;
 
 use crate::containers::{kube, ready};
 use crate::failure::Failure;
+use crate::route::{self, replay};
 use crate::terminal::log;
 use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::route::{self, replay};
 use crate::{advise, agent, control, lab, serve, top, tune, up};
 
 /// What is typed to the program alone.

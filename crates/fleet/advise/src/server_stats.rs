@@ -65,8 +65,10 @@ impl ServerStats {
     pub fn parse(answer: &str) -> Result<ServerStats, ServerStatsError> {
         let lines = answer.lines().filter(|line| !line.is_empty() && *line != "END");
         let pair = |line: &str| {
-            let rest = line.strip_prefix("STAT ").and_then(|rest| rest.split_once(' '));
-            let (name, value) = rest.ok_or_else(|| ServerStatsError::Line(line.chars().take(80).collect()))?;
+            let rest = line.strip_prefix("STAT ");
+            let rest = rest.ok_or_else(|| ServerStatsError::Line(line.chars().take(80).collect()))?;
+            // A setting may be empty.
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             Ok((name.to_owned(), value.trim().to_owned()))
         };
         lines.map(pair).collect::<Result<_, _>>().map(ServerStats)
@@ -97,11 +99,13 @@ impl ServerStats {
         classes.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all: f64 = classes.iter().map(|(_, used)| used).sum();
         let mut seen = 0.0;
-        classes.into_iter().find(|(_, used)| {
-            seen += used;
-            all > 0.0 && seen >= 0.99 * all
-        })
-        .map(|(size, _)| size)
+        classes
+            .into_iter()
+            .find(|(_, used)| {
+                seen += used;
+                all > 0.0 && seen >= 0.99 * all
+            })
+            .map(|(size, _)| size)
     }
 }
 
@@ -174,7 +178,11 @@ pub fn measured_workload(
         udp_share: exact(0.0),
         connections: exact(after.number("curr_connections")?),
         zones: around.zones,
-        spare_share: InputFigure::chosen(if around.survives_zone { 1.0 / f64::from(around.zones) } else { 0.0 }),
+        spare_share: InputFigure::chosen(if around.survives_zone {
+            1.0 / f64::from(around.zones)
+        } else {
+            0.0
+        }),
         headroom: InputFigure::chosen(around.headroom),
         spike: InputFigure::assumed(1.0, 1.0, 2.0, "the busiest second is that of the minute's mean"),
         backend_usd_per_million: None,
@@ -221,7 +229,8 @@ mod tests {
         let slabs = ServerStats::parse(slabs).expect("statistics");
         let settings = ServerStats::parse("STAT ssl_enabled yes\nSTAT inter NULL\nEND").expect("statistics");
         let (before, after) = (stats(1_000, 100, 50), stats(11_000, 600, 60));
-        let found = measured_workload([&before, &after], 10.0, [&slabs, &settings], &around()).expect("a workload");
+        let found =
+            measured_workload([&before, &after], 10.0, [&slabs, &settings], &around()).expect("a workload");
         // 1,000 a second, of each of ten servers, twice that at the peak.
         assert_eq!((found.get.value, found.set.value, found.delete.value), (20_000.0, 1_000.0, 0.0));
         assert_eq!(found.hit_ratio.value, 0.9);
@@ -236,7 +245,8 @@ mod tests {
     #[test]
     fn what_is_no_measurement_is_named() {
         let check = |before: &ServerStats, after: &ServerStats, expected: &str| {
-            let error = measured_workload([before, after], 10.0, [&none(), &none()], &around()).expect_err(expected);
+            let error =
+                measured_workload([before, after], 10.0, [&none(), &none()], &around()).expect_err(expected);
             assert!(error.to_string().contains(expected), "{error}");
         };
         let usual = stats(1_000, 100, 50);

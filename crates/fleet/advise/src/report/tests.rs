@@ -45,7 +45,7 @@ fn the_text_says_what_binds_and_what_is_not_known() {
         "requests per second: 900 k get, 100 k set",
         "items: 1 G of 540 bytes, 540 GB; p99 1 ms; one zone; prices of here",
         "shape  hosts",
-        "packets per second of a.4x: the answer holds if each host has",
+        "packets per second: the answer holds if each host has",
         "What a fifth less or more of one figure changes",
         "To be surer, know",
     ] {
@@ -65,7 +65,7 @@ fn the_text_says_what_binds_and_what_is_not_known() {
 fn without_a_shape_that_fits_each_reason_is_named() {
     let (text, document, picture) = answered(&[HostShape { prices: Vec::new(), ..shape("a.4x", 1.0) }]);
     assert!(text.contains("No shape of the catalogue carries this workload."), "{text}");
-    assert!(text.contains("1 shapes such as a.4x: no price in here"), "{text}");
+    assert!(text.contains("1 shape such as a.4x: no price in here"), "{text}");
     assert_eq!(document["best"].as_array().map(Vec::len), Some(0));
     assert!(picture.contains("No shape"));
 }

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use fleet::advise::{
     Advice, AdviceInputs, ChangedAnswer, HostResource, InputEffect, ResourceUse, ShapeAdvice,
-    UnknownConsequence, to_measure,
+    UnknownConsequence, UnknownFigure, to_measure,
 };
+
+use stdx::words::counted;
 
 use super::amount::{percent, short, usd};
 use super::{Asked, place};
@@ -140,23 +142,37 @@ fn resources(out: &mut String, first: &ShapeAdvice) {
     let _ = writeln!(out, "  {ceiling} of the CPUs' time may be used at this latency, headroom not counted");
 }
 
+/// What is not known of several shapes is one entry.
 fn unknown(out: &mut String, best: &[ShapeAdvice]) {
-    if best.iter().all(|advice| advice.fit.unknown.is_empty()) {
-        return;
-    }
-    out.push_str("\nNot known\n");
+    let mut entries: Vec<(&UnknownFigure, String)> = Vec::new();
     for advice in best {
         for unknown in &advice.fit.unknown {
-            let consequence = match unknown.consequence {
-                UnknownConsequence::Needs(least) => {
-                    format!("the answer holds if each host has {}", short(least))
-                }
-                UnknownConsequence::Taken(value) => format!("{} is taken in its place", short(value)),
-                UnknownConsequence::DoneWithout => "the answer does without them".to_owned(),
+            let shape = match unknown.consequence {
+                UnknownConsequence::Needs(least) => format!("{} of {}", short(least), advice.shape.name),
+                UnknownConsequence::Taken(_) | UnknownConsequence::DoneWithout => advice.shape.name.clone(),
             };
-            let (what, shape, measure) = (unknown.what, &advice.shape.name, unknown.measure);
-            let _ = writeln!(out, "  {what} of {shape}: {consequence}; measure it by {measure}");
+            match entries.iter_mut().find(|(other, _)| other.what == unknown.what) {
+                Some((_, shapes)) => shapes.extend([", ", shape.as_str()]),
+                None => entries.push((unknown, shape)),
+            }
         }
+    }
+    if !entries.is_empty() {
+        out.push_str("\nNot known\n");
+    }
+    for (unknown, shapes) in entries {
+        let _ = match unknown.consequence {
+            UnknownConsequence::Needs(_) => {
+                writeln!(out, "  {}: the answer holds if each host has {shapes}", unknown.what)
+            }
+            UnknownConsequence::Taken(value) => {
+                writeln!(out, "  {} of {shapes}: {} is taken in its place", unknown.what, short(value))
+            }
+            UnknownConsequence::DoneWithout => {
+                writeln!(out, "  {} of {shapes}: the answer does without them", unknown.what)
+            }
+        };
+        let _ = writeln!(out, "    measure it by {}", unknown.measure);
     }
 }
 
@@ -218,6 +234,6 @@ fn left_out(out: &mut String, advice: &Advice) {
     }
     out.push_str("\nLeft out\n");
     for left in &advice.left_out {
-        let _ = writeln!(out, "  {} shapes such as {}: {}", left.count, left.example, left.why);
+        let _ = writeln!(out, "  {} such as {}: {}", counted(left.count, "shape"), left.example, left.why);
     }
 }

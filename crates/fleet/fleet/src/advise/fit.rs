@@ -56,16 +56,18 @@ impl HostResource {
         match self {
             Self::Cpu | Self::QueueCpu => "`evenkeel lab run experiments/serve.toml` on such a host",
             Self::Packets => {
-                "`evenkeel load --udp --value-size 1` against such a host, with the `pps_allowance_exceeded` of its network"
+                "`evenkeel load --udp` against such a host, until `evenkeel tune check` reports `allowance-exceeded`"
             }
             Self::Bandwidth | Self::SpikeBandwidth => {
-                "`evenkeel load --value-size 65536` against such a host for an hour, until its credit is spent"
+                "`evenkeel lab run experiments/sustained-bandwidth.toml` between two such hosts"
             }
             Self::Memory | Self::FlashIndex | Self::DiskSpace => "the vendor's page",
             Self::DiskReads | Self::DiskWrites | Self::DiskBandwidth => {
                 "`evenkeel lab run experiments/fileio-matrix.toml` on such a host"
             }
-            Self::Connections => "the `conntrack_allowance_available` of its network",
+            Self::Connections => {
+                "`evenkeel load --connections` against such a host, until `conntrack_allowance_exceeded` of `ethtool -S` grows"
+            }
         }
     }
 }
