@@ -1,6 +1,8 @@
 //! `evenkeel advise`: capacity advice, and the catalogue of shapes that it reads.
 
+mod ask;
 mod import;
+mod server;
 
 use std::process::ExitCode;
 
@@ -8,6 +10,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
 use crate::failure::Failure;
 
+pub(crate) use ask::STATUSES;
 pub(crate) use import::STATUSES as IMPORT_STATUSES;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -18,20 +21,25 @@ enum Job {
 
 #[derive(Clone, Debug, Args)]
 struct Arguments {
+    #[command(flatten)]
+    ask: ask::Arguments,
     #[command(subcommand)]
-    job: Job,
+    job: Option<Job>,
 }
 
 /// The command line of `advise`.
 pub(crate) fn command() -> Command {
-    let about = Command::new("advise").about("Capacity advice: shapes of hosts");
-    Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
+    let about =
+        Command::new("advise").about("Which machines a workload needs, how many, what binds, what it costs");
+    let command = Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true);
+    command.args_conflicts_with_subcommands(true).subcommand_required(false)
 }
 
-/// Runs one of the jobs.
+/// Answers, or runs the job.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
     match arguments.job {
-        Job::Import(arguments) => import::run(&arguments),
+        Some(Job::Import(arguments)) => import::run(&arguments),
+        None => ask::run(&arguments.ask),
     }
 }

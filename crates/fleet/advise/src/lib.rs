@@ -4,13 +4,19 @@
 //! What is decided is in `fleet::advise`, which reads no file. This crate reads no command line and prints nothing.
 
 pub mod catalogue;
+pub mod import;
+pub mod report;
+
 mod costs_file;
 mod figure_file;
-pub mod import;
+mod server_stats;
 mod workload_file;
 
 pub use costs_file::{COSTS_LEN_MAX, CostsError, measured_costs, replace_costs, usual_inputs};
+pub use server_stats::{AroundServer, ServerStats, ServerStatsError, measured_workload};
 pub use workload_file::{WORKLOAD_LEN_MAX, WorkloadFileError, parse_workload};
 
+#[cfg(test)]
+mod published_tests;
 #[cfg(test)]
 mod testing;

@@ -41,6 +41,8 @@ struct WorkloadFile {
     spare: Spare,
     #[serde(default)]
     backend: Backend,
+    #[serde(default)]
+    host: Host,
     /// Threads with real-time priority.
     #[serde(default)]
     real_time: bool,
@@ -107,6 +109,15 @@ struct Backend {
     usd_per_million_misses: Option<FigureInFile>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    /// Queues of the network card.
+    queues: Option<u32>,
+    /// Whether packets are spread over all CPUs (RPS).
+    rps: Option<bool>,
+}
+
 /// Zones, where a file does not say it: those of the usual region.
 const ZONES: u32 = 1;
 /// The share of each limit that the busiest minute may use, where a file does not say it: a quarter is for growth until somebody
@@ -162,7 +173,7 @@ fn assumed((value, low, high): (f64, f64, f64), why: &str) -> InputFigure {
 
 impl WorkloadFile {
     fn meant(self) -> Result<CacheWorkload, WorkloadFileError> {
-        let Self { name, requests, items, latency, network, spare, backend, real_time } = self;
+        let Self { name, requests, items, latency, network, spare, backend, host, real_time } = self;
         let none = || InputFigure::chosen(0.0);
         let required =
             |name, figure: &FigureInFile| figure.meant().map_err(|why| WorkloadFileError::Figure(name, why));
@@ -212,6 +223,7 @@ impl WorkloadFile {
             ),
             backend_usd_per_million: given("usd_per_million_misses", &backend.usd_per_million_misses)?,
             is_real_time: real_time,
+            unspread_queues: host.queues.filter(|_| !host.rps.unwrap_or(false)),
         })
     }
 }

@@ -30,3 +30,6 @@ pub use inputs::{AdviceInputs, NamedInput};
 pub use sensitivity::{CHANGE, ChangedAnswer, InputEffect, to_measure};
 pub use shape::{CpuArchitecture, HostShape, LocalDiskKind, LocalDisks, ShapePrice};
 pub use workload::{CacheWorkload, ITEMS_MAX, RATE_MAX, WorkloadError};
+
+#[cfg(test)]
+mod tests;

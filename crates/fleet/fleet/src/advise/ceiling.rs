@@ -1,8 +1,12 @@
 //! The share of a CPU that may be used at a latency target.
 //!
 //! Each worker is one queue, since a connection stays with its worker. Kingman's approximation of a queue with one server has a wait
-//! whose tail is exponential: P(wait > t) ≈ ρ · exp(−2 (1 − ρ) t ÷ (s · (ca² + cs²))), with the use ρ, the mean time of a request s,
-//! and the squared coefficients of variation of arrivals and of times. Requests that arrive b at once have ca² = b.
+//! whose tail is exponential, with the use ρ, the mean time of a request s, and the squared coefficients of variation of arrivals and
+//! of times. Requests that arrive b at once have ca² = b.
+//!
+//! ```text
+//! P(wait > t) ≈ ρ · exp(−2 (1 − ρ) t ÷ (s · (ca² + cs²)))
+//! ```
 
 /// Of all requests, this share may wait longer.
 const TAIL: f64 = 0.01;

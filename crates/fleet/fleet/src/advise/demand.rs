@@ -128,6 +128,14 @@ fn traffic(inputs: &AdviceInputs, hits: f64) -> (f64, f64, (f64, f64)) {
     (bytes_in, bytes_out, (packets_in, packets_out))
 }
 
+/// Bytes on the wire in and out together, headers included.
+#[cfg(test)]
+pub(super) fn wire_bytes_both_ways(inputs: &AdviceInputs) -> f64 {
+    let hits = inputs.workload.keys_read() * inputs.workload.hit_ratio.value;
+    let (bytes_in, bytes_out, packets) = traffic(inputs, hits);
+    bytes_in + bytes_out + (packets.0 + packets.1) * inputs.assumptions.packet_header_bytes.value
+}
+
 /// Times of requests vary as exponential ones at least, since each class has its own, and with the sizes of values beyond that.
 fn variation(inputs: &AdviceInputs) -> f64 {
     let AdviceInputs { workload, costs, .. } = inputs;

@@ -8,6 +8,8 @@ use super::{AdviceInputs, HostShape};
 pub enum HostResource {
     /// CPU time.
     Cpu,
+    /// CPU time of the CPUs that serve the queues of the network card.
+    QueueCpu,
     /// Packets per second.
     Packets,
     /// Bytes per second that the network carries for ever.
@@ -35,6 +37,7 @@ impl HostResource {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
+            Self::QueueCpu => "CPU of the queues",
             Self::Packets => "packets per second",
             Self::Bandwidth => "baseline bandwidth",
             Self::SpikeBandwidth => "burst bandwidth",
@@ -51,18 +54,20 @@ impl HostResource {
     /// How a limit that is not known can be measured.
     pub fn measured_by(self) -> &'static str {
         match self {
-            Self::Cpu => "`evenkeel lab run experiments/serve.toml` on such a host",
+            Self::Cpu | Self::QueueCpu => "`evenkeel lab run experiments/serve.toml` on such a host",
             Self::Packets => {
-                "`evenkeel load --udp --value-size 1` against such a host, with the `pps_allowance_exceeded` of its network"
+                "`evenkeel load --udp` against such a host, until `evenkeel tune check` reports `allowance-exceeded`"
             }
             Self::Bandwidth | Self::SpikeBandwidth => {
-                "`evenkeel load --value-size 65536` against such a host for an hour, until its credit is spent"
+                "`evenkeel lab run experiments/sustained-bandwidth.toml` between two such hosts"
             }
             Self::Memory | Self::FlashIndex | Self::DiskSpace => "the vendor's page",
             Self::DiskReads | Self::DiskWrites | Self::DiskBandwidth => {
                 "`evenkeel lab run experiments/fileio-matrix.toml` on such a host"
             }
-            Self::Connections => "the `conntrack_allowance_available` of its network",
+            Self::Connections => {
+                "`evenkeel load --connections` against such a host, until `conntrack_allowance_exceeded` of `ethtool -S` grows"
+            }
         }
     }
 }
@@ -201,6 +206,11 @@ fn needs(
             shape.connections.map(|most| most as f64),
         ),
     ];
+    if let Some(queues) = inputs.workload.unspread_queues.filter(|queues| *queues < shape.vcpus) {
+        let share = f64::from(queues) / f64::from(shape.vcpus);
+        let need = demand.cpu_us * inputs.assumptions.queue_cpu_share.value;
+        needs.push((HostResource::QueueCpu, need, Some(limits.cpu_us * share)));
+    }
     if spike > 1.0 {
         needs.push((HostResource::SpikeBandwidth, demand.wire_bytes * spike, gbit(shape.burst_gbit)));
     }

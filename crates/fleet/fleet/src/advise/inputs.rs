@@ -19,6 +19,8 @@ pub struct NamedInput<'a> {
     pub name: &'static str,
     /// How to know it better.
     pub measure: &'static str,
+    /// The least that it can be: 1 for what comes together.
+    pub least: f64,
     /// The most that it can be: 1 for shares.
     pub most: f64,
     /// The figure.
@@ -58,7 +60,8 @@ fn input<'a>(
     most: f64,
     figure: &'a mut InputFigure,
 ) -> NamedInput<'a> {
-    NamedInput { name, measure, most, figure }
+    let least = if matches!(name, "pipeline" | "multiget_keys" | "spike") { 1.0 } else { 0.0 };
+    NamedInput { name, measure, least, most, figure }
 }
 
 fn of_workload(workload: &mut CacheWorkload) -> Vec<NamedInput<'_>> {
@@ -71,7 +74,7 @@ fn of_workload(workload: &mut CacheWorkload) -> Vec<NamedInput<'_>> {
         input("multiget_keys", OF_WORKLOAD, ANY, &mut workload.multiget_keys),
         input(
             "pipeline",
-            "`evenkeel_events_total` of a running server's metrics against its requests",
+            "packets in of a busy server's network card for each of its requests",
             ANY,
             &mut workload.pipeline,
         ),
@@ -151,6 +154,12 @@ fn of_assumptions(assumptions: &mut AdviceAssumptions) -> Vec<NamedInput<'_>> {
         ),
         input("burst_requests", OF_LOAD, ANY, &mut assumptions.burst_requests),
         input("cpu_ceiling", OF_LOAD, 1.0, &mut assumptions.cpu_ceiling),
+        input(
+            "queue_cpu_share",
+            "`evenkeel tune check` of a busy host: CPU 0 against the others",
+            1.0,
+            &mut assumptions.queue_cpu_share,
+        ),
         input(
             "real_time_gain",
             "`evenkeel lab run experiments/sched-fifo.toml`",

@@ -63,7 +63,9 @@ pub(super) fn effects(
     let mut effects = Vec::with_capacity(count);
     for index in 0..count {
         let [less, more] = [1.0 - CHANGE, 1.0 + CHANGE].map(|factor| {
-            answer(&changed(inputs, index, |input| (input.figure.value * factor).min(input.most)))
+            answer(&changed(inputs, index, |input| {
+                (input.figure.value * factor).clamp(input.least, input.most)
+            }))
         });
         let of = |answer: &Option<ChangedAnswer>| match (answer, &usual) {
             (Some(answer), Some(usual)) => (answer.usd_per_hour / usual.usd_per_hour - 1.0).abs(),

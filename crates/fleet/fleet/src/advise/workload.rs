@@ -76,6 +76,8 @@ pub struct CacheWorkload {
     pub backend_usd_per_million: Option<InputFigure>,
     /// Whether the servers' threads have real-time priority.
     pub is_real_time: bool,
+    /// Queues of a host's network card, if they are fewer than its CPUs and packets are not spread (RPS): each is served by one CPU.
+    pub unspread_queues: Option<u32>,
 }
 
 /// Why a workload cannot be used.
@@ -121,6 +123,9 @@ pub enum WorkloadError {
     /// A curve that is too long.
     #[error("the miss curve has {0} points: at most {CURVE_POINTS_MAX} are accepted")]
     CurveLength(usize),
+    /// A host without a queue.
+    #[error("`queues` is 0: expected 1 or more")]
+    NoQueue,
     /// Zones.
     #[error("`zones` is {0}: expected 1 to {ZONES_MAX}")]
     Zones(u32),
@@ -166,6 +171,9 @@ impl CacheWorkload {
         }
         if self.hot_items.is_some() != self.hot_hits.is_some() {
             return Err(WorkloadError::HalfHot);
+        }
+        if self.unspread_queues == Some(0) {
+            return Err(WorkloadError::NoQueue);
         }
         if !(1..=ZONES_MAX).contains(&self.zones) {
             return Err(WorkloadError::Zones(self.zones));
