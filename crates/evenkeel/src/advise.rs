@@ -19,7 +19,9 @@ enum Job {
     Import(import::Arguments),
 }
 
+/// Without a group: that of the flattened ones has the same name.
 #[derive(Clone, Debug, Args)]
+#[group(skip)]
 struct Arguments {
     #[command(flatten)]
     ask: ask::Arguments,
