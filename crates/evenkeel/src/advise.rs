@@ -19,10 +19,8 @@ enum Job {
     Import(import::Arguments),
 }
 
-/// Without a group: that of the flattened ones has the same name.
 #[derive(Clone, Debug, Args)]
-#[group(skip)]
-struct Arguments {
+struct AnswerOrJob {
     #[command(flatten)]
     ask: ask::Arguments,
     #[command(subcommand)]
@@ -33,13 +31,13 @@ struct Arguments {
 pub(crate) fn command() -> Command {
     let about =
         Command::new("advise").about("Which machines a workload needs, how many, what binds, what it costs");
-    let command = Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true);
+    let command = AnswerOrJob::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true);
     command.args_conflicts_with_subcommands(true).subcommand_required(false)
 }
 
 /// Answers, or runs the job.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
+    let arguments = AnswerOrJob::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
     match arguments.job {
         Some(Job::Import(arguments)) => import::run(&arguments),
         None => ask::run(&arguments.ask),

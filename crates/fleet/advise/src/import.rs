@@ -11,15 +11,17 @@
 //! Files are given, never fetched. What a file does not say stays unknown: no file has packets per second, IOPS or latencies of
 //! local disks, or limits of connections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::catalogue::entry::{CatalogueFile, ShapeEntry};
-use crate::catalogue::{Catalogue, CatalogueError, FigureSource, read};
+use crate::catalogue::entry::CatalogueFile;
+use crate::catalogue::{Catalogue, CatalogueError, read};
 use families::Families;
 pub use families::FamiliesError;
+use source::FoundShapes;
+pub use source::{SOURCE_LEN_MAX, SourceError};
 
 mod azure;
 mod families;
@@ -27,9 +29,7 @@ mod gce;
 mod go;
 mod karpenter;
 mod moto;
-
-/// Longest file, also after it was unpacked. moto's instance types are 4 MB, Azure's table is 0.3 MB.
-pub const SOURCE_LEN_MAX: u64 = 64 * 1024 * 1024;
+mod source;
 
 /// Which files to read, and what of them.
 #[derive(Clone, Debug, Default)]
@@ -112,37 +112,6 @@ pub enum ImportError {
     },
 }
 
-/// What was wrong with a file.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SourceError {
-    /// A line that is not understood.
-    #[error("line {line}: expected {expected}, found {found}")]
-    Line {
-        /// Its number, from 1.
-        line: usize,
-        /// What is accepted there.
-        expected: String,
-        /// What stands there.
-        found: String,
-    },
-    /// Go source without the map that has the figures.
-    #[error(
-        "expected Go source with a map, but it has no map named `{0}`\n  hint: is it another file of the package?"
-    )]
-    NoVariable(String),
-    /// Anything else, in words.
-    #[error("{0}")]
-    Other(String),
-}
-
-/// What one file adds.
-#[derive(Debug, Default)]
-struct Found {
-    source: Option<(String, FigureSource)>,
-    shapes: Vec<ShapeEntry>,
-    notes: Vec<String>,
-}
-
 /// Reads the files, and makes a catalogue of what they say.
 ///
 /// # Errors
@@ -151,17 +120,15 @@ pub fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     let families = Families::parse(&request.families)?;
     let mut file = CatalogueFile::default();
     let mut notes = Vec::new();
-    let readers: [(&Option<SourceFile>, &dyn Fn(&[u8], &str) -> Result<Found, SourceError>); 3] = [
-        (&request.moto, &moto::read),
-        (&request.azure, &azure::read),
-        (&request.gce_prices, &|bytes, version| {
+    let found = [
+        of_file(&request.moto, moto::read)?,
+        of_file(&request.azure, azure::read)?,
+        of_file(&request.gce_prices, |bytes, version| {
             gce::read(bytes, version, &request.gce_region, &request.gce_date)
-        }),
+        })?,
     ];
     let mut all = BTreeSet::new();
-    for (source, reader) in readers {
-        let Some(source) = source else { continue };
-        let mut found = with_file(source, reader)?;
+    for mut found in found.into_iter().flatten() {
         all.extend(found.shapes.iter().filter_map(|shape| shape.family.clone()));
         found.shapes.retain(|shape| families.take(shape));
         // What was left out of families that nobody has asked for is no news.
@@ -196,8 +163,12 @@ pub fn import(request: &ImportRequest) -> Result<Imported, ImportError> {
     Ok(Imported { catalogue, notes })
 }
 
-/// The entries of shapes by their names.
-type ByName<T> = BTreeMap<String, T>;
+fn of_file(
+    file: &Option<SourceFile>,
+    reader: impl Fn(&[u8], &str) -> Result<FoundShapes, SourceError>,
+) -> Result<Option<FoundShapes>, ImportError> {
+    file.as_ref().map(|file| with_file(file, reader)).transpose()
+}
 
 fn with_file<T>(
     file: &SourceFile,
@@ -227,13 +198,6 @@ pub fn text_of(path: &Path) -> Result<String, ImportError> {
     let bytes = bytes_of(path)?;
     String::from_utf8(bytes)
         .map_err(|error| ImportError::Read { path: path.to_owned(), source: io::Error::other(error) })
-}
-
-fn text(bytes: &[u8]) -> Result<&str, SourceError> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        SourceError::Line { line, expected: "UTF-8".into(), found: "another byte".into() }
-    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub use server_stats::{AroundServer, ServerStats, ServerStatsError, measured_wor
 pub use workload_file::{WORKLOAD_LEN_MAX, WorkloadFileError, parse_workload};
 
 #[cfg(test)]
+mod pages_tests;
+#[cfg(test)]
 mod published_tests;
 #[cfg(test)]
 mod testing;

@@ -3,8 +3,7 @@
 use fleet::advise::{HostShape, ShapePrice};
 use stdx::calendar;
 
-use super::error::{Wrong, cut, too_many_prices};
-use super::{CatalogueError, PRICES_MAX};
+use super::error::{CatalogueError, PRICES_MAX, Wrong, cut, too_many_prices};
 
 /// A name as vendors and people write them: `r5.2xlarge`, `Standard_E8s_v5`, `us-east-1`.
 pub(crate) fn name(what: &'static str, found: &str) -> Result<(), CatalogueError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{FigureSource, ShapeFigure};
+use super::sources::{FigureSource, ShapeFigure};
 
 /// A whole file.
 #[derive(Debug, Default, Deserialize)]

@@ -1,6 +1,13 @@
 //! Reasons to refuse a catalogue.
 
-use super::{CATALOGUE_LEN_MAX, PRICES_MAX, SHAPES_MAX, SOURCES_MAX};
+/// Longest catalogue in bytes: 20,000 shapes of 800 bytes, ten times what any cloud has.
+pub const CATALOGUE_LEN_MAX: usize = 16 * 1024 * 1024;
+/// Most shapes of a catalogue. All shapes of three large clouds are some 4,000.
+pub const SHAPES_MAX: usize = 20_000;
+/// Most sources of a catalogue.
+pub const SOURCES_MAX: usize = 1_000;
+/// Most prices of a shape: a cloud has some 40 regions.
+pub const PRICES_MAX: usize = 200;
 
 /// Why a catalogue cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fleet::advise::{CpuArchitecture, HostShape, LocalDiskKind, LocalDisks, ShapePrice};
 
+use super::check;
 use super::entry::{CatalogueFile, DisksEntry, PriceEntry, ShapeEntry};
-use super::error::{Wrong, cut};
-use super::{
-    CATALOGUE_LEN_MAX, Catalogue, CatalogueError, CatalogueShape, MEASURED, OwnFigures, SHAPES_MAX,
-    SOURCES_MAX, ShapeFigure, check,
-};
+use super::error::{CATALOGUE_LEN_MAX, CatalogueError, SHAPES_MAX, SOURCES_MAX, Wrong, cut};
+use super::shapes::{Catalogue, CatalogueShape, OwnFigures};
+use super::sources::{FigureSource, MEASURED, ShapeFigure};
 
 /// The catalogue with a file over it, and what the file has changed.
 pub(crate) fn put_over(
@@ -101,14 +100,11 @@ struct Origins<'s> {
     /// Of all that are not named.
     usual: String,
     single: BTreeMap<ShapeFigure, String>,
-    sources: &'s BTreeMap<String, super::FigureSource>,
+    sources: &'s BTreeMap<String, FigureSource>,
 }
 
 impl<'s> Origins<'s> {
-    fn of(
-        entry: &ShapeEntry,
-        sources: &'s BTreeMap<String, super::FigureSource>,
-    ) -> Result<Origins<'s>, Wrong> {
+    fn of(entry: &ShapeEntry, sources: &'s BTreeMap<String, FigureSource>) -> Result<Origins<'s>, Wrong> {
         let usual = match (&entry.source, &entry.measured) {
             (Some(source), None) => source.clone(),
             (None, Some(measured)) => format!("{MEASURED}{measured}"),

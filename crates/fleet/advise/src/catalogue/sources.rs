@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What stands before the words of a person who measured a figure, in place of the key of a source.
+pub(crate) const MEASURED: &str = "measured: ";
+
 /// Where figures come from: a package with its version and file, or a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -1,5 +1,7 @@
 //! Catalogues that are read, put over each other and written, and what is refused.
 
+use std::collections::BTreeMap;
+
 use fleet::advise::{CpuArchitecture, HostShape, LocalDiskKind, LocalDisks, ShapePrice};
 use stdx::prng::Prng;
 
@@ -48,7 +50,7 @@ fn the_built_in_catalogue_is_read_and_written_as_it_is() {
     for shape in built_in.shapes() {
         let name = &shape.shape.name;
         assert!(!shape.shape.prices.is_empty(), "{name} has no price, so it can never be chosen");
-        for (_, origin) in &shape.origins {
+        for origin in shape.origins.values() {
             assert!(built_in.source(origin).is_some(), "{name}: {origin} is no published source");
         }
     }

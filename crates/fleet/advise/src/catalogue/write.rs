@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use fleet::advise::LocalDisks;
 
-use super::{Catalogue, CatalogueShape, FigureSource, MEASURED, ShapeFigure};
+use super::shapes::{Catalogue, CatalogueShape};
+use super::sources::{FigureSource, MEASURED, ShapeFigure};
 
 /// The catalogue as a file.
 pub(crate) fn to_toml(catalogue: &Catalogue) -> String {

@@ -1,7 +1,7 @@
 //! Sizes of Azure as Kubernetes' autoscaler ships them: CPUs and memory, no prices.
 
 use super::go::{GoKind, GoValue, map_of};
-use super::{Found, SourceError, text};
+use super::source::{FoundShapes, SourceError, text};
 use crate::catalogue::FigureSource;
 use crate::catalogue::entry::ShapeEntry;
 
@@ -9,9 +9,9 @@ use crate::catalogue::entry::ShapeEntry;
 const KEY: &str = "autoscaler-azure";
 
 /// Shapes of a file.
-pub(crate) fn read(bytes: &[u8], version: &str) -> Result<Found, SourceError> {
+pub(crate) fn read(bytes: &[u8], version: &str) -> Result<FoundShapes, SourceError> {
     let table = map_of(text(bytes)?, "InstanceTypes")?;
-    let mut found = Found { source: Some((KEY.into(), source(version))), ..Found::default() };
+    let mut found = FoundShapes { source: Some((KEY.into(), source(version))), ..FoundShapes::default() };
     for (name, size) in table.entries()? {
         match shape(name, size)? {
             Ok(shape) => found.shapes.push(shape),

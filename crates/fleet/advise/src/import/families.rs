@@ -100,7 +100,7 @@ impl Families {
             }
             let there: Vec<&str> =
                 taken.iter().filter(|shape| shape.family.as_ref() == Some(family)).map(size_of).collect();
-            for size in sizes.iter().flatten().filter(|size| !there.contains(&size.as_str())) {
+            if let Some(size) = sizes.iter().flatten().find(|size| !there.contains(&size.as_str())) {
                 let nearest = flags::nearest(size, there.iter().copied()).map(str::to_owned);
                 return Err(FamiliesError::NoSize { family: family.clone(), size: size.clone(), nearest });
             }

@@ -1,7 +1,7 @@
 //! Prices of Google Compute Engine as Kubernetes' autoscaler ships them, and the memory that follows from them.
 
 use super::go::map_of;
-use super::{ByName, Found, SourceError, text};
+use super::source::{ByName, FoundShapes, SourceError, text};
 use crate::catalogue::FigureSource;
 use crate::catalogue::check::is_date;
 use crate::catalogue::entry::{DisksEntry, PriceEntry, ShapeEntry};
@@ -17,7 +17,12 @@ const SERIES: [(&str, u32); 8] =
     [("n1", 2), ("n2", 2), ("n2d", 2), ("c2", 2), ("c2d", 2), ("c3", 2), ("c3d", 2), ("t2d", 1)];
 
 /// Shapes of a file, with their prices.
-pub(crate) fn read(bytes: &[u8], version: &str, region: &str, date: &str) -> Result<Found, SourceError> {
+pub(crate) fn read(
+    bytes: &[u8],
+    version: &str,
+    region: &str,
+    date: &str,
+) -> Result<FoundShapes, SourceError> {
     if !is_date(date) {
         return Err(SourceError::Other(format!(
             "expected the day of the prices, which the file does not say, as --gce-date 2026-06-23, found {:?}",
@@ -31,7 +36,7 @@ pub(crate) fn read(bytes: &[u8], version: &str, region: &str, date: &str) -> Res
     };
     let cpu_prices = map("predefinedCpuPricePerHour")?;
     let memory_prices = map("predefinedMemoryPricePerHourPerGb")?;
-    let mut found = Found { source: Some((KEY.into(), source(version))), ..Found::default() };
+    let mut found = FoundShapes { source: Some((KEY.into(), source(version))), ..FoundShapes::default() };
     for (name, usd_per_hour) in map("instancePrices")? {
         let Some((series, kind, vcpus)) = parts(&name) else { continue };
         let Some((_, threads_per_core)) = SERIES.iter().find(|(known, _)| *known == series) else { continue };

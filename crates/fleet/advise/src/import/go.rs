@@ -3,7 +3,7 @@
 //! Nothing is evaluated. What is no literal of numbers and texts is refused with its line, since a parser that skips what it does
 //! not understand would leave out figures silently.
 
-use super::SourceError;
+use super::source::SourceError;
 
 /// Most entries of a literal with those inside it: a cloud's prices in all its regions are some 50,000.
 const ENTRIES_MAX: usize = 500_000;

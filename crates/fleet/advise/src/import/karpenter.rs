@@ -1,7 +1,7 @@
 //! Prices and bandwidths of AWS as the Go module karpenter-provider-aws ships them.
 
 use super::go::map_of;
-use super::{ByName, SourceError, text};
+use super::source::{ByName, SourceError, text};
 use crate::catalogue::FigureSource;
 use crate::catalogue::check::is_date;
 use crate::catalogue::entry::{PriceEntry, ShapeEntry};

@@ -6,7 +6,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
-use super::{Found, SOURCE_LEN_MAX, SourceError};
+use super::source::{FoundShapes, SOURCE_LEN_MAX, SourceError};
 use crate::catalogue::FigureSource;
 use crate::catalogue::entry::{DisksEntry, ShapeEntry};
 
@@ -85,7 +85,7 @@ struct Disk {
 }
 
 /// Shapes of a file.
-pub(crate) fn read(bytes: &[u8], version: &str) -> Result<Found, SourceError> {
+pub(crate) fn read(bytes: &[u8], version: &str) -> Result<FoundShapes, SourceError> {
     let unpacked = unpacked(bytes)?;
     let bytes = unpacked.as_deref().unwrap_or(bytes);
     let types: BTreeMap<String, InstanceType> = serde_json::from_slice(bytes).map_err(|error| {
@@ -99,7 +99,7 @@ pub(crate) fn read(bytes: &[u8], version: &str) -> Result<Found, SourceError> {
             types.len()
         )));
     }
-    let mut found = Found { source: Some((KEY.into(), source(version))), ..Found::default() };
+    let mut found = FoundShapes { source: Some((KEY.into(), source(version))), ..FoundShapes::default() };
     for (name, instance) in &types {
         match shape(name, instance) {
             Ok(shape) => found.shapes.push(shape),
