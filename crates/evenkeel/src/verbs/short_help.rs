@@ -186,7 +186,7 @@ const SHORT_HELPS: [ShortHelp; 23] = [
             "--moto instance_types.json.gz --moto-version 5.2.5 --families r5,c5=large+xlarge",
             "shapes of AWS as a catalogue",
         )],
-        flags: &["moto", "karpenter_prices", "gce_prices", "families", "over", "out"],
+        flags: &["moto", "moto_version", "karpenter_prices", "gce_prices", "families", "over", "out"],
     },
     ShortHelp {
         command: "control",
