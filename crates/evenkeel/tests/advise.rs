@@ -18,7 +18,7 @@ const WORKLOAD: &str = "name = \"a test\"\n[requests]\nget = 900_000\nset = 100_
 /// Shapes of a user's own, so that the answer does not depend on the built-in ones.
 const OWN: &str = "[[shape]]\nname = \"rack.small\"\ncloud = \"own\"\nfamily = \"rack\"\nmeasured = \"a test\"\n\
     architecture = \"x86_64\"\nvcpus = 16\nthreads_per_core = 2\nmemory_gib = 128\nclock_ghz = 3\nbaseline_gbit = 10\n\
-    disks = { count = 0, gb = 0, kind = \"nvme\" }\n\
+    disks = { count = 0 }\n\
     prices = [{ region = \"cellar\", date = \"2026-12-01\", usd_per_hour = 0.5 }]\n";
 
 struct Folder(PathBuf);

@@ -1,6 +1,6 @@
 //! The four kinds of workloads of Pinterest's report of 2022, for which it names r5, c5, r5d, and i3 or i3en.
 
-use fleet::advise::{Advice, AdviceInputs, HostResource, HostShape, advise};
+use fleet::advise::{Advice, AdviceInputs, HostResource, HostShape, InputFigure, advise};
 
 use crate::catalogue::Catalogue;
 use crate::{parse_workload, usual_inputs};
@@ -91,7 +91,7 @@ fn high_data_is_between_i3_and_r5d_by_how_much_is_hot() {
         })
     };
     assert_eq!([hot(0.05), hot(0.22)], ["i3", "r5d"]);
-    assert_eq!(family(HIGH_DATA, |inputs| inputs.workload.p99_ms.value = 0.8), "r5");
+    assert_eq!(family(HIGH_DATA, |inputs| inputs.workload.p99_ms = InputFigure::chosen(0.8)), "r5");
 }
 
 /// Whatever decides is said: the family's figures come first.
