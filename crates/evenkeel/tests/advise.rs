@@ -160,7 +160,7 @@ fn a_running_server_is_the_workload() {
         assert!(gets > 0.0 && source == "measured", "{gets} {source}");
         // Keys of 10 bytes, of which no statistic knows, and values of 200.
         let bytes = figure("key_bytes").0 + figure("value_bytes").0;
-        assert!((195.0..=225.0).contains(&bytes), "{bytes}");
+        assert!((205.0..=215.0).contains(&bytes), "{bytes}");
         assert_eq!(figure("hit_ratio").0, 1.0);
         assert_eq!(document["workload"], format!("as 1000 servers like {address}"));
         assert_eq!(document["best"][0]["hosts"], 3, "one in each zone");

@@ -52,6 +52,8 @@ pub enum ServerStatsError {
 
 /// What memcached counts as an item beside key and value: 48 bytes of header, 3 of ends, and 8 of CAS unless that is switched off.
 const ITEM_OVERHEAD: f64 = 59.0;
+/// What Evenkeel counts besides: 19 bytes of header, and up to 3 that fill it up to the next multiple of 4.
+const ITEM_OVERHEAD_OURS: f64 = 20.5;
 /// Bytes of a key, which no statistic has.
 const KEY_BYTES: (f64, f64, f64) = (40.0, 15.0, 100.0);
 /// Rates of a few seconds are those of a minute within this share.
@@ -144,7 +146,8 @@ pub fn measured_workload(
     if items <= 0.0 {
         return Err(ServerStatsError::Empty);
     }
-    let item_bytes = (bytes / items - ITEM_OVERHEAD).max(1.0);
+    let overhead = if after.0.contains_key("evenkeel_version") { ITEM_OVERHEAD_OURS } else { ITEM_OVERHEAD };
+    let item_bytes = (bytes / items - overhead).max(1.0);
     let (key, key_low, key_high) = KEY_BYTES;
     let key = key.min((item_bytes / 2.0).max(1.0));
     let value = (item_bytes - key).max(0.0);
@@ -168,7 +171,7 @@ pub fn measured_workload(
         },
         key_bytes: InputFigure::assumed(key, key_low.min(key), key_high.max(key), "no statistic has it"),
         value_bytes: InputFigure::measured(value, value * 0.95, value * 1.05, source.clone()),
-        value_p99_bytes: slabs.p99_chunk().map(|chunk| (chunk - ITEM_OVERHEAD - key).max(value)),
+        value_p99_bytes: slabs.p99_chunk().map(|chunk| (chunk - overhead - key).max(value)),
         items: exact(count),
         hot_items: None,
         hot_hits: None,
@@ -240,6 +243,16 @@ mod tests {
         assert_eq!((found.connections.value, found.tls_share.value), (41.0, 1.0));
         assert_eq!(found.check(), Ok(()));
         assert_eq!(found.get.basis, fleet::advise::FigureBasis::Measured);
+    }
+
+    #[test]
+    fn an_item_of_ours_has_a_shorter_header() {
+        let (before, mut after) = (stats(1_000, 100, 50), stats(11_000, 600, 60));
+        after.0.insert("evenkeel_version".to_owned(), "0.1.0".to_owned());
+        let found =
+            measured_workload([&before, &after], 10.0, [&none(), &none()], &around()).expect("a workload");
+        assert_eq!(found.key_bytes.value + found.value_bytes.value, 199.0 - 20.5);
+        assert_eq!(found.value_p99_bytes, None);
     }
 
     #[test]
