@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use advise::catalogue::{CATALOGUE_LEN_MAX, Catalogue};
-use advise::report::{self, Asked};
+use advise::report::{self, AdviceQuestion};
 use advise::{AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, parse_workload, replace_costs, usual_inputs};
 use clap::value_parser;
 use fleet::advise::{CacheWorkload, HostShape};
@@ -109,7 +109,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let advice = fleet::advise::advise(&inputs, &shapes, &arguments.region)
         .map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
-    let asked = Asked { inputs: &inputs, region: &arguments.region };
+    let asked = AdviceQuestion { inputs: &inputs, region: &arguments.region };
     if let Some(path) = &arguments.picture {
         os::file::replace(path, &report::picture(&advice, &asked))
             .map_err(|error| Failure::system(format!("write {}", path.display()), error))?;

@@ -76,7 +76,7 @@ fn meant(name: &str, figure: &FigureInFile) -> Result<InputFigure, CostsError> {
 }
 
 /// The costs that were measured.
-pub fn measured_costs() -> RequestCosts {
+fn measured_costs() -> RequestCosts {
     let file = CostsFile::parse(TABLE).expect("a test reads it");
     let architecture = file.architecture().expect("a test reads it").expect("it names one");
     let mut figures = file.figures().expect("a test reads it");

@@ -12,9 +12,9 @@ mod figure_file;
 mod server_stats;
 mod workload_file;
 
-pub use costs_file::{COSTS_LEN_MAX, CostsError, measured_costs, replace_costs, usual_inputs};
-pub use server_stats::{AroundServer, ServerStats, ServerStatsError, measured_workload};
-pub use workload_file::{WORKLOAD_LEN_MAX, WorkloadFileError, parse_workload};
+pub use costs_file::{COSTS_LEN_MAX, replace_costs, usual_inputs};
+pub use server_stats::{AroundServer, ServerStats, measured_workload};
+pub use workload_file::{WORKLOAD_LEN_MAX, parse_workload};
 
 #[cfg(test)]
 mod pages_tests;

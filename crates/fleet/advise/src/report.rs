@@ -13,7 +13,7 @@ use fleet::advise::{AdviceInputs, ItemsPlace};
 
 /// What an answer is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct AdviceQuestion<'a> {
     /// What it was computed from.
     pub inputs: &'a AdviceInputs,
     /// Of which region the prices are.

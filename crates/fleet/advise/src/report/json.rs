@@ -3,10 +3,10 @@
 use fleet::advise::{Advice, ChangedAnswer, ShapeAdvice, UnknownConsequence, to_measure};
 use serde_json::{Value, json};
 
-use super::{Asked, place};
+use super::{AdviceQuestion, place};
 
 /// One document, with a line end.
-pub fn json(advice: &Advice, asked: &Asked<'_>) -> String {
+pub fn json(advice: &Advice, asked: &AdviceQuestion<'_>) -> String {
     let document = json!({
         "format": 1,
         "workload": asked.inputs.workload.name,
@@ -41,7 +41,7 @@ pub fn json(advice: &Advice, asked: &Asked<'_>) -> String {
     format!("{document:#}\n")
 }
 
-fn inputs(asked: &Asked<'_>) -> Value {
+fn inputs(asked: &AdviceQuestion<'_>) -> Value {
     let mut inputs = asked.inputs.clone();
     let figures = inputs.figures();
     let figure = |input: &fleet::advise::NamedInput<'_>| {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fleet::advise::{Advice, ResourceUse, ShapeAdvice};
 
-use super::Asked;
+use super::AdviceQuestion;
 use super::amount::{percent, usd};
 
 const WIDTH: u32 = 760;
@@ -20,7 +20,7 @@ const STYLE: &str = "<style>text { font: 12px sans-serif; fill: #24292e } .title
  .binds { fill: #e0652a } .bar { fill: #1a80d0 } }</style>";
 
 /// SVG.
-pub fn picture(advice: &Advice, asked: &Asked<'_>) -> String {
+pub fn picture(advice: &Advice, asked: &AdviceQuestion<'_>) -> String {
     let mut body = String::new();
     let mut y = 24;
     line(&mut body, (10, y), "title", &asked.inputs.workload.name);

@@ -33,7 +33,7 @@ fn shape(name: &str, usd: f64) -> HostShape {
 fn answered(shapes: &[HostShape]) -> (String, serde_json::Value, String) {
     let inputs = crate::usual_inputs(moderate());
     let advice = advise(&inputs, shapes, "here").expect("a workload");
-    let asked = Asked { inputs: &inputs, region: "here" };
+    let asked = AdviceQuestion { inputs: &inputs, region: "here" };
     let document = serde_json::from_str(&json(&advice, &asked)).expect("JSON");
     (text(&advice, &asked), document, picture(&advice, &asked))
 }

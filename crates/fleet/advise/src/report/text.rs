@@ -10,13 +10,13 @@ use fleet::advise::{
 use stdx::words::counted;
 
 use super::amount::{percent, short, usd};
-use super::{Asked, place};
+use super::{AdviceQuestion, place};
 
 /// Inputs whose effects are shown; the others are in JSON.
 const EFFECTS_SHOWN: usize = 12;
 
 /// The whole answer.
-pub fn text(advice: &Advice, asked: &Asked<'_>) -> String {
+pub fn text(advice: &Advice, asked: &AdviceQuestion<'_>) -> String {
     let mut out = workload(asked.inputs, asked.region);
     let Some(first) = advice.best.first() else {
         out += "\nNo shape of the catalogue carries this workload.\n";

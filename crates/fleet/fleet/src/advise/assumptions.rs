@@ -1,4 +1,4 @@
-//! What the model assumes where nothing is measured: each figure with its range and its reason. docs/advise/model.md has them, too.
+//! Assumptions of the model where nothing is measured: each figure with its range and its reason. docs/advise/model.md has them, too.
 
 use super::InputFigure;
 

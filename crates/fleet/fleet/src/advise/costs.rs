@@ -1,4 +1,4 @@
-//! What a request costs a server, as measured on one machine.
+//! Costs of requests to a server, as measured on one machine.
 
 use super::{CpuArchitecture, InputFigure};
 

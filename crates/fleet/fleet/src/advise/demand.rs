@@ -1,4 +1,4 @@
-//! What a workload asks of all hosts together, and what one host of a shape has of it.
+//! Demand of a workload on all hosts together, and the limits of one host of a shape.
 
 use super::assumptions::{DISK_PAGE_BYTES, FLASH_INDEX_SHARE_MAX, REAL_TIME_CEILING_MAX, SEGMENT_BYTES};
 use super::ceiling::{WorkerQueue, lognormal_variation};

@@ -1,4 +1,4 @@
-//! How many hosts of one shape a workload takes, by each resource.
+//! Hosts of one shape that a workload takes, by each resource.
 
 use super::demand::{Demand, HostLimits, ItemsPlace};
 use super::{AdviceInputs, HostShape};
