@@ -163,7 +163,8 @@ fn a_running_server_is_the_workload() {
         assert!((205.0..=215.0).contains(&bytes), "{bytes}");
         assert_eq!(figure("hit_ratio").0, 1.0);
         assert_eq!(document["workload"], format!("as 1000 servers like {address}"));
-        assert_eq!(document["best"][0]["hosts"], 3, "one in each zone");
+        let hosts = document["best"][0]["hosts"].as_u64().unwrap();
+        assert!(hosts > 0 && hosts.is_multiple_of(3), "{hosts}: as many in each zone");
     });
 }
 
