@@ -111,7 +111,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
     let asked = AdviceQuestion { inputs: &inputs, region: &arguments.region };
     if let Some(path) = &arguments.picture {
-        os::file::replace(path, &report::picture(&advice, &asked))
+        os::file::replace(path, report::picture(&advice, &asked))
             .map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
     }
     let text = match arguments.json {
