@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+mod advise;
 mod agent;
 mod containers;
 mod control;
@@ -15,7 +16,6 @@ mod failure;
 mod lab;
 mod peers;
 mod process;
-mod replay;
 mod route;
 mod serve;
 mod terminal;

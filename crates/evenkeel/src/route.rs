@@ -8,6 +8,7 @@ mod configuration;
 mod lines;
 mod listening;
 mod pages;
+pub(crate) mod replay;
 mod reports;
 mod resolver;
 mod shadow_file;

@@ -11,9 +11,10 @@ use server::flags;
 
 use crate::containers::{kube, ready};
 use crate::failure::Failure;
+use crate::route::{self, replay};
 use crate::terminal::log;
 use crate::terminal::output::{COLUMNS_DEFAULT, columns, passed_on, print};
-use crate::{agent, control, lab, replay, route, serve, top, tune, up};
+use crate::{advise, agent, control, lab, serve, top, tune, up};
 
 /// What is typed to the program alone.
 const OF_THE_PROGRAM: [&str; 4] = ["-h", "--help", "-V", "--version"];
@@ -79,6 +80,7 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(top::Arguments::augment_args(Command::new("top").about("Watch servers in the terminal")))
         .subcommand(tune::command().mut_subcommand("watch", |watch| watch.arg(log_argument())))
         .subcommand(lab::command())
+        .subcommand(advise::command())
         .subcommand(control::command().mut_subcommand("serve", |serve| {
             // What is typed behind a file counts.
             serve.arg(log_argument()).args_override_self(true)
@@ -102,13 +104,17 @@ fn pages() -> Vec<String> {
         let jobs = verb.get_subcommands().filter(|job| !job.is_hide_set());
         jobs.map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
     };
-    let verbs =
-        ["up", "serve", "route", "replay", "ready", "load", "top", "tune", "lab", "control", "agent", "kube"]
-            .map(str::to_owned)
-            .into_iter();
+    let verbs = [
+        "up", "serve", "route", "replay", "ready", "load", "top", "tune", "lab", "advise", "control",
+        "agent", "kube",
+    ]
+    .map(str::to_owned)
+    .into_iter();
     verbs
         .chain(
-            [tune::command(), lab::command(), control::command(), kube::command()].into_iter().flat_map(jobs),
+            [tune::command(), lab::command(), advise::command(), control::command(), kube::command()]
+                .into_iter()
+                .flat_map(jobs),
         )
         .collect()
 }
@@ -133,6 +139,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let done = match matches.subcommand() {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
+        Some(("advise", matches)) => return advise::run(matches),
         Some(("control", matches)) => return control::run(matches),
         Some(("kube", matches)) => return kube::run(matches),
         Some(("agent", matches)) => agent::run(
@@ -182,6 +189,7 @@ pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
         "top",
         "tune",
         "lab",
+        "advise",
         "control",
         "agent",
         "kube",

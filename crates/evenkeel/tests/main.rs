@@ -1,5 +1,7 @@
 //! The binary as a process: output and exit statuses of its verbs.
 
+mod advise;
+mod advise_import;
 mod closed_pipe;
 mod first_process;
 mod howto;

@@ -46,7 +46,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
             ending(&mut page)?;
         }
         Some("route") => statuses(&mut page, &crate::route::STATUSES)?,
-        Some("replay") => statuses(&mut page, &crate::replay::STATUSES)?,
+        Some("replay") => statuses(&mut page, &crate::route::replay::STATUSES)?,
         Some("ready") => statuses(&mut page, &crate::containers::ready::STATUSES)?,
         Some("top") => statuses(&mut page, &crate::top::STATUSES)?,
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
@@ -61,6 +61,11 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         Some("lab-report") => statuses(&mut page, &crate::lab::REPORT_STATUSES)?,
         Some("lab-weeks") => statuses(&mut page, &crate::lab::WEEKS_STATUSES)?,
         Some("lab-compare") => statuses(&mut page, &crate::lab::COMPARE_STATUSES)?,
+        Some("advise") => {
+            man.render_subcommands_section(&mut page)?;
+            statuses(&mut page, &crate::advise::STATUSES)?;
+        }
+        Some("advise-import") => statuses(&mut page, &crate::advise::IMPORT_STATUSES)?,
         Some("kube-warm-upgrade") => statuses(&mut page, &crate::containers::kube::STATUSES)?,
         Some(job) if job.starts_with("control-") => statuses(&mut page, &crate::control::STATUSES)?,
         _ => man.render_subcommands_section(&mut page)?,

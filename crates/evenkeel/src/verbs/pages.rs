@@ -28,6 +28,7 @@ const PROGRAMS: [ShownProgram; 2] = [
             "load",
             "tune",
             "lab",
+            "advise",
             "man",
             "completions",
         ],

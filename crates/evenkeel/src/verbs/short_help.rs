@@ -12,7 +12,7 @@ struct ShortHelp {
     flags: &'static [&'static str],
 }
 
-const SHORT_HELPS: [ShortHelp; 21] = [
+const SHORT_HELPS: [ShortHelp; 23] = [
     ShortHelp {
         command: "up",
         examples: &[
@@ -156,6 +156,37 @@ const SHORT_HELPS: [ShortHelp; 21] = [
             ("report experiments/serve.run", "its results"),
         ],
         flags: &[],
+    },
+    ShortHelp {
+        command: "advise",
+        examples: &[
+            ("--workload workload.toml", "which machines this workload needs, and what they cost"),
+            (
+                "--server 10.0.0.1:11211 --servers 12 --peak 2",
+                "twelve servers like this one, at twice what it has to do now",
+            ),
+            ("--workload workload.toml --family r5,c5 --json", "two families, for programs"),
+        ],
+        flags: &[
+            "workload",
+            "server",
+            "servers",
+            "peak",
+            "p99",
+            "region",
+            "family",
+            "catalogue",
+            "json",
+            "picture",
+        ],
+    },
+    ShortHelp {
+        command: "advise import",
+        examples: &[(
+            "--moto instance_types.json.gz --moto-version 5.2.5 --families r5,c5=large+xlarge",
+            "shapes of AWS as a catalogue",
+        )],
+        flags: &["moto", "moto_version", "karpenter_prices", "gce_prices", "families", "over", "out"],
     },
     ShortHelp {
         command: "control",

@@ -13,6 +13,9 @@ use crate::names::SlotId;
 use crate::policy::{GutterPolicy, ShadowPolicy, WarmUpPolicy, asks_handle};
 use crate::resize::ClusterResize;
 use crate::{ClusterName, GenerationNumber, MemberId, ViewName};
+pub use compile::texts;
+
+mod compile;
 
 /// A generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 //! Nothing in here does I/O, reads a clock or draws a random number: time and seeds are arguments, and
 //! every output is deterministic.
 
+pub mod advise;
 pub mod drain;
 pub mod figures;
 pub mod health;
@@ -13,7 +14,6 @@ pub mod tuning;
 pub mod waves;
 
 mod adopt;
-mod compile;
 mod generation;
 mod inventory;
 mod names;
@@ -21,10 +21,9 @@ mod plan;
 mod policy;
 
 pub use adopt::{Adoption, AdoptionNames, adopt};
-pub use compile::texts;
 pub use generation::{
     ClusterRecord, FleetContent, Generation, GenerationOrigin, NUMBERS_LOST_MAX, SlotRecord, ViewRecord,
-    goes_on_from, gone_back_to, is_forgotten, next_number,
+    goes_on_from, gone_back_to, is_forgotten, next_number, texts,
 };
 pub use inventory::{FleetMember, Inventory, MEMBERS_MAX};
 pub use names::{

@@ -7,6 +7,7 @@ use load::{
     Connects, CpuCost, Failures, Handshakes, InvalidReason, Latency, RunVerdict, Second, WaitsSummary,
 };
 use serde::{Deserialize, Serialize};
+use stdx::steady;
 
 /// The fields of a `load::Summary` that are used: another version may have more, or fewer of the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -118,6 +119,7 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
             ("probe_service_p99_us", Some(probes.waits.service.p99_us)),
         ]));
     }
+    metrics.extend(sustained(&summary.series));
     let mut at_s = 0.0;
     let seconds = summary.series.iter().map(|second| {
         at_s += second.seconds;
@@ -156,6 +158,18 @@ pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Str
         end_s: at_s,
         doubts: doubts.chain(of_probes).chain(late).chain(unclean).collect(),
     })
+}
+
+/// The rate that the load keeps in the end, and the one before if there was another: how long a burst credit lasts, and what is left.
+fn sustained(series: &[Second]) -> LoadFigures {
+    let rates: Vec<f64> = series.iter().map(|second| second.requests_per_second).collect();
+    let sustained = steady::sustained(&rates);
+    let burst = sustained.filter(|sustained| sustained.before.is_some());
+    figures([
+        ("sustained_requests_per_second", sustained.map(|sustained| sustained.level)),
+        ("burst_requests_per_second", burst.and_then(|burst| burst.before)),
+        ("burst_s", burst.map(|burst| series[..burst.from].iter().map(|second| second.seconds).sum())),
+    ])
 }
 
 /// Of the handshakes, the share that resumed a session; unknown without any.
@@ -215,6 +229,24 @@ mod tests {
         let text = serde_json::to_string(&today).expect("text");
         let results = parse(&text, &workload(3.0, 1.0)).expect("figures");
         assert_eq!((results.metrics["requests_per_second"], results.doubts.len()), (7.0, 0));
+    }
+
+    #[test]
+    fn the_rate_after_a_spent_credit_is_a_figure_of_its_own() {
+        let summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
+        let series = |rates: &[(f64, usize)]| {
+            let rates = rates.iter().flat_map(|&(rate, seconds)| std::iter::repeat_n(rate, seconds));
+            let second =
+                |requests_per_second| Second { seconds: 1.0, requests_per_second, ..summary.series[0] };
+            rates.map(second).collect::<Vec<_>>()
+        };
+        let credit = sustained(&series(&[(1000.0, 12), (250.0, 30)]));
+        assert_eq!(credit["sustained_requests_per_second"], 250.0);
+        assert_eq!((credit["burst_requests_per_second"], credit["burst_s"]), (1000.0, 12.0));
+        // Without a credit there is no burst, and a level that is not known is no figure.
+        let flat = sustained(&series(&[(1000.0, 30)]));
+        assert_eq!((flat.len(), flat["sustained_requests_per_second"]), (1, 1000.0));
+        assert!(sustained(&series(&[(1000.0, 30), (250.0, 8)])).is_empty());
     }
 
     #[test]

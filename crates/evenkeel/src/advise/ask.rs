@@ -1,0 +1,201 @@
+//! Advice for a workload of a file, or of a running server.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use advise::catalogue::{CATALOGUE_LEN_MAX, Catalogue};
+use advise::report::{self, AdviceQuestion};
+use advise::{AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, parse_workload, replace_costs, usual_inputs};
+use clap::value_parser;
+use fleet::advise::{CacheWorkload, HostShape};
+use wire::ServerAddress;
+
+use super::server;
+use crate::failure::{Failure, say};
+use crate::terminal::output::print;
+
+/// No shape carries the workload.
+const STATUS_NONE: u8 = 20;
+/// A file says something that is not accepted (EX_DATAERR).
+pub(super) const STATUS_FILE: u8 = 65;
+
+/// Exit statuses.
+pub(crate) const STATUSES: [(&str, &str); 6] = [
+    ("0", "There is an answer."),
+    ("20", "No shape of the catalogue carries the workload; the answer says why."),
+    ("64", "The command line is wrong: also a family or a cloud that the catalogue does not have."),
+    ("65", "A file says something that is not accepted, or the server's statistics are no workload."),
+    ("69", "The server does not answer."),
+    ("71", "The system refused: a file cannot be read or written."),
+];
+
+/// Which machines a workload needs, how many, what binds, what it costs
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A file with the workload (docs/advise/README.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    workload: Option<PathBuf>,
+    /// HOST:PORT or unix:PATH of a memcached or an Evenkeel, whose statistics are read twice
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    server: Option<ServerAddress>,
+    /// With --server: seconds between the two readings
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3600), requires = "server")]
+    seconds: u32,
+    /// With --server: how many servers like it the cluster has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000), requires = "server")]
+    servers: u32,
+    /// With --server: the busiest minute as a multiple of what is measured now
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "server")]
+    peak: f64,
+    /// With --server: the 99th percentile of latency that is wanted, in ms
+    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "server")]
+    p99: f64,
+    /// With --server: zones over which the servers are spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16), requires = "server")]
+    zones: u32,
+    /// With --server: the other zones carry everything when one is lost
+    #[arg(long, requires = "server")]
+    survive_zone: bool,
+    /// A catalogue of your own, put over the built-in one; repeatable
+    #[arg(long, value_name = "FILE")]
+    catalogue: Vec<PathBuf>,
+    /// Costs and assumptions of your own, put over the measured ones
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
+    /// The region of the prices
+    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    region: String,
+    /// Only shapes of this cloud
+    #[arg(long, value_name = "CLOUD")]
+    cloud: Option<String>,
+    /// Only shapes of these families: r5,c5
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    family: Vec<String>,
+    /// Print JSON, with the source of each figure
+    #[arg(long)]
+    json: bool,
+    /// Also write a picture, as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+/// The share of each limit that the busiest minute of a measured server may use, as where a file does not say it.
+const HEADROOM: f64 = 0.75;
+
+fn address(text: &str) -> Result<ServerAddress, String> {
+    ServerAddress::parse(text).ok_or_else(|| "expected HOST:PORT or unix:PATH".to_owned())
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    positive(text)
+        .ok()
+        .filter(|factor| (0.01..=1000.0).contains(factor))
+        .ok_or_else(|| "expected a factor from 0.01 to 1000, such as 2.5".to_owned())
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let shapes = shapes(arguments)?;
+    let costs = arguments.costs.as_deref().map(|path| text_of(path, COSTS_LEN_MAX)).transpose()?;
+    let mut inputs = usual_inputs(workload(arguments)?);
+    if let (Some(text), Some(path)) = (costs, &arguments.costs) {
+        replace_costs(&mut inputs, &text).map_err(|error| of_file(path, error))?;
+    }
+    let advice = fleet::advise::advise(&inputs, &shapes, &arguments.region)
+        .map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
+    let asked = AdviceQuestion { inputs: &inputs, region: &arguments.region };
+    if let Some(path) = &arguments.picture {
+        os::file::replace(path, report::picture(&advice, &asked))
+            .map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
+    }
+    let text = match arguments.json {
+        true => report::json(&advice, &asked),
+        false => report::text(&advice, &asked),
+    };
+    print(text.as_bytes())?;
+    Ok(if advice.best.is_empty() { ExitCode::from(STATUS_NONE) } else { ExitCode::SUCCESS })
+}
+
+fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
+    let Some(path) = &arguments.workload else {
+        let Some(place) = &arguments.server else {
+            let hint = "docs/advise/README.md has a file to begin with".to_owned();
+            return Err(Failure::usage(
+                "expected --workload FILE or --server ADDR, found none of them",
+                Some(hint),
+            ));
+        };
+        let around = AroundServer {
+            name: named(place),
+            servers: arguments.servers,
+            peak: arguments.peak,
+            p99_ms: arguments.p99,
+            zones: arguments.zones,
+            survives_zone: arguments.survive_zone,
+            headroom: HEADROOM,
+        };
+        return server::workload(place, arguments.seconds, &around);
+    };
+    let text = text_of(path, WORKLOAD_LEN_MAX)?;
+    parse_workload(&text).map_err(|error| of_file(path, error))
+}
+
+fn named(place: &ServerAddress) -> String {
+    match place {
+        ServerAddress::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        ServerAddress::Tcp(host, port) => format!("{host}:{port}"),
+        ServerAddress::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+/// The catalogue's shapes, with the user's own, of which some are asked for.
+fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
+    let mut catalogue = Catalogue::built_in();
+    for path in &arguments.catalogue {
+        let text = text_of(path, CATALOGUE_LEN_MAX)?;
+        for change in catalogue.put(&text).map_err(|error| of_file(path, error))? {
+            say(format_args!("evenkeel: advise: {}: {change}", path.display()));
+        }
+    }
+    let all: Vec<HostShape> = catalogue.shapes().map(|entry| entry.shape.clone()).collect();
+    let known = |what: &str, of: fn(&HostShape) -> &String, wanted: &String| {
+        if all.iter().any(|shape| of(shape) == wanted) {
+            return Ok(());
+        }
+        let mut names: Vec<&str> = all.iter().map(|shape| of(shape).as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let hint = format!("the catalogue has {}", names.join(", "));
+        Err(Failure::usage(format!("the catalogue has no {what} `{wanted}`"), Some(hint)))
+    };
+    for family in &arguments.family {
+        known("family", |shape| &shape.family, family)?;
+    }
+    if let Some(cloud) = &arguments.cloud {
+        known("cloud", |shape| &shape.cloud, cloud)?;
+    }
+    let is_asked = |shape: &HostShape| {
+        let is_of_family = arguments.family.is_empty() || arguments.family.contains(&shape.family);
+        is_of_family && arguments.cloud.as_ref().is_none_or(|cloud| *cloud == shape.cloud)
+    };
+    Ok(all.iter().filter(|shape| is_asked(shape)).cloned().collect())
+}
+
+fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
+    Failure::other(error).within(path.display()).with_status(STATUS_FILE)
+}
+
+/// A text that is not longer than a reader takes; one byte more says that it is.
+fn text_of(path: &Path, len_max: usize) -> Result<String, Failure> {
+    let failed = |error| Failure::system(format!("read {}", path.display()), error);
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(len_max as u64 + 1).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}

@@ -1,0 +1,31 @@
+//! The answer for people and programs.
+
+mod amount;
+mod json;
+mod picture;
+mod text;
+
+pub use json::json;
+pub use picture::picture;
+pub use text::text;
+
+use fleet::advise::{AdviceInputs, ItemsPlace};
+
+/// What an answer is about.
+#[derive(Clone, Copy, Debug)]
+pub struct AdviceQuestion<'a> {
+    /// What it was computed from.
+    pub inputs: &'a AdviceInputs,
+    /// Of which region the prices are.
+    pub region: &'a str,
+}
+
+fn place(place: ItemsPlace) -> &'static str {
+    match place {
+        ItemsPlace::Memory => "memory",
+        ItemsPlace::Flash => "memory and flash",
+    }
+}
+
+#[cfg(test)]
+mod tests;
