@@ -63,9 +63,8 @@ fn the_list_of_pages_has_parts_and_every_page() {
     let book = book();
     let summary = book.summary();
     let parts: Vec<&str> = summary.lines().filter_map(|line| line.strip_prefix("# ")).collect();
-    let expected =
-        ["Summary", "serve", "route", "control", "All verbs", "load", "tune", "lab", "Reference", "Source"];
-    assert_eq!(parts, expected);
+    let all = "Summary, serve, route, control, All verbs, load, advise, tune, lab, Reference, Source";
+    assert_eq!(parts.join(", "), all);
     for page in &book.pages {
         assert!(summary.contains(&format!("]({})\n", page.place().display())), "{}", page.path.display());
     }
