@@ -73,15 +73,11 @@ fn a_file_gets_an_answer_as_text_json_and_picture() {
 fn wrong_files_and_command_lines_are_refused_with_their_status() {
     let folder = Folder::new("refused");
     let write = |name: &str, text: &str| fs::write(folder.0.join(name), text).unwrap();
-    folder.check_refused("--region x", 64, "expected --workload FILE or --server ADDR");
+    folder.check_refused("--json", 64, "expected --workload FILE or --server ADDR");
     folder.check_refused("--workload workload.toml --family r4", 64, "the catalogue has no family `r4`");
     folder.check_refused("--workload missing.toml", 71, "read missing.toml");
     write("negative.toml", &WORKLOAD.replace("get = 900_000", "get = -1"));
-    folder.check_refused(
-        "--workload negative.toml",
-        65,
-        "negative.toml: the workload: `get` is -1: expected 0 to",
-    );
+    folder.check_refused("--workload negative.toml", 65, "negative.toml: `get` is -1: expected 0 to");
     write("class.toml", &WORKLOAD.replace("get = 900_000", "fetch = 1"));
     folder.check_refused("--workload class.toml", 65, "unknown field `fetch`, expected one of `get`");
     write("many.toml", &WORKLOAD.replace("1_000_000_000", "1_000_000_000_000"));
@@ -95,8 +91,16 @@ fn wrong_files_and_command_lines_are_refused_with_their_status() {
     // A port that nobody listens on.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     folder.check_refused(&format!("--server {free}"), 69, "for its statistics");
-    // No price in this region, and so no shape.
-    let shown = folder.advise("--workload workload.toml --region nowhere");
+    folder.check_refused(
+        "--workload workload.toml --region nowhere",
+        64,
+        "it has prices in us-central1, us-east-1",
+    );
+    folder.check_refused("--workload workload.toml --zones 3", 64, "cannot be used with");
+    folder.check_refused("--server 127.0.0.1:1 --survive-zone", 64, "expected --zones of 2 or more");
+    // A target that is shorter than a request itself.
+    write("short.toml", &WORKLOAD.replace("p99_ms = 1", "p99_ms = 0.002"));
+    let shown = folder.advise("--workload short.toml");
     let out = String::from_utf8(shown.stdout).unwrap();
     assert_eq!(shown.status.code(), Some(20), "{out}");
     assert!(out.contains("No shape of the catalogue carries this workload."), "{out}");

@@ -5,7 +5,7 @@
 //! a slow one is seen.
 
 use crate::lints::linting_cargo;
-use crate::steps::{TEST_FAILED, run_tests, show};
+use crate::steps::{TEST_FAILED, TEST_RESULT, run_tests, show};
 use crate::thorough::{LONG_TESTS, MORE_SEEDS, MoreSeeds};
 use anyhow::{Context, Result, ensure};
 use checkout::target_directory;
@@ -70,7 +70,7 @@ struct Outcome<'a> {
 struct Failure<'a> {
     binary: &'a Binary,
     error: String,
-    /// Names of its tests that failed: none if it ended otherwise.
+    /// Names of its tests that failed: none if it has not come to its end.
     tests: Vec<String>,
 }
 
@@ -104,14 +104,17 @@ pub(crate) fn run(thorough: bool, results: &mut Vec<String>) -> Result<()> {
         from_front.join().expect("it only runs programs").and(from_back)
     });
     println!("\n{}", slowest(&mut outcome.took));
-    for more in MORE_SEEDS.iter().filter(|_| thorough) {
-        let named = binaries.iter().find(|binary| binary.name == more.binary);
-        let binary = named.with_context(|| format!("{} is no test binary", more.binary))?;
-        outcome = outcome.and(binary.run(binary.more(more)));
-    }
     results.append(&mut outcome.results);
     let mut failed: Vec<String> =
         outcome.failed.into_iter().filter_map(|failure| failure.stands(thorough, results)).collect();
+    for more in MORE_SEEDS.iter().filter(|_| thorough) {
+        let named = binaries.iter().find(|binary| binary.name == more.binary);
+        let binary = named.with_context(|| format!("{} is no test binary", more.binary))?;
+        let mut outcome = binary.run(binary.more(more));
+        results.append(&mut outcome.results);
+        // Nothing runs beside these: a seed that failed has failed.
+        failed.extend(outcome.failed.into_iter().map(|failure| failure.error));
+    }
     if let Err(error) = run_tests(linting_cargo(&["test", "--workspace", "--doc"]), "examples", results) {
         failed.push(format!("{error:#}"));
     }
@@ -141,8 +144,11 @@ impl Failure<'_> {
     }
 }
 
-/// Names of the tests that failed, from the lines that are told again.
+/// Names of the tests that failed, from the lines that are told again; none of a program that was ended before its summary.
 fn failed_tests(results: &[String]) -> Vec<String> {
+    if !results.iter().any(|line| line.contains(TEST_RESULT)) {
+        return Vec::new();
+    }
     let names = results.iter().filter_map(|line| {
         let (_, test) = line.strip_suffix(TEST_FAILED)?.split_once(": test ")?;
         Some(test.to_owned())
@@ -303,7 +309,10 @@ mod tests {
         }
         let told =
             ["c/main: test a::b ... FAILED", "c/main: thread 'a::b' panicked at a.rs:1:", "c/main: left: 1"];
-        assert_eq!(failed_tests(&told.map(str::to_owned)), ["a::b"]);
+        let mut told = told.map(str::to_owned).to_vec();
+        assert!(failed_tests(&told).is_empty(), "it was ended before it told its result");
+        told.push("c/main: test result: FAILED. 3 passed; 1 failed".to_owned());
+        assert_eq!(failed_tests(&told), ["a::b"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How cargo's summary of a test binary begins.
-const TEST_RESULT: &str = "test result: ";
+pub(crate) const TEST_RESULT: &str = "test result: ";
 
 /// How the line of a test that has failed ends.
 pub(crate) const TEST_FAILED: &str = " ... FAILED";

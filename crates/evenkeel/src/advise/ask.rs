@@ -41,22 +41,22 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDR", value_parser = address)]
     server: Option<ServerAddress>,
     /// With --server: seconds between the two readings
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3600), requires = "server")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3600), requires = "server", conflicts_with = "workload")]
     seconds: u32,
     /// With --server: how many servers like it the cluster has
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000), requires = "server")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000), requires = "server", conflicts_with = "workload")]
     servers: u32,
     /// With --server: the busiest minute as a multiple of what is measured now
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "server")]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "server", conflicts_with = "workload")]
     peak: f64,
     /// With --server: the 99th percentile of latency that is wanted, in ms
-    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "server")]
+    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "server", conflicts_with = "workload")]
     p99: f64,
     /// With --server: zones over which the servers are spread
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16), requires = "server")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16), requires = "server", conflicts_with = "workload")]
     zones: u32,
     /// With --server: the other zones carry everything when one is lost
-    #[arg(long, requires = "server")]
+    #[arg(long, requires = "server", conflicts_with = "workload")]
     survive_zone: bool,
     /// A catalogue of your own, put over the built-in one; repeatable
     #[arg(long, value_name = "FILE")]
@@ -127,10 +127,13 @@ fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
         let Some(place) = &arguments.server else {
             let hint = "docs/advise/README.md has a file to begin with".to_owned();
             return Err(Failure::usage(
-                "expected --workload FILE or --server ADDR, found none of them",
+                "expected --workload FILE or --server ADDR, found neither",
                 Some(hint),
             ));
         };
+        if arguments.survive_zone && arguments.zones < 2 {
+            return Err(Failure::usage("--survive-zone: expected --zones of 2 or more, found 1", None));
+        }
         let around = AroundServer {
             name: named(place),
             servers: arguments.servers,
@@ -180,11 +183,21 @@ fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
     if let Some(cloud) = &arguments.cloud {
         known("cloud", |shape| &shape.cloud, cloud)?;
     }
-    let is_asked = |shape: &HostShape| {
+    let is_asked = |shape: &&HostShape| {
         let is_of_family = arguments.family.is_empty() || arguments.family.contains(&shape.family);
         is_of_family && arguments.cloud.as_ref().is_none_or(|cloud| *cloud == shape.cloud)
     };
-    Ok(all.iter().filter(|shape| is_asked(shape)).cloned().collect())
+    let asked: Vec<HostShape> = all.iter().filter(is_asked).cloned().collect();
+    let prices = || asked.iter().flat_map(|shape| &shape.prices);
+    let mut regions: Vec<&str> = prices().map(|price| price.region.as_str()).collect();
+    if !regions.is_empty() && !regions.contains(&arguments.region.as_str()) {
+        regions.sort_unstable();
+        regions.dedup();
+        let hint = format!("it has prices in {} (--region)", regions.join(", "));
+        let what = format!("the catalogue has no price of these shapes in the region `{}`", arguments.region);
+        return Err(Failure::usage(what, Some(hint)));
+    }
+    Ok(asked)
 }
 
 fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {

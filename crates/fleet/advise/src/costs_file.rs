@@ -124,11 +124,14 @@ pub fn replace_costs(inputs: &mut AdviceInputs, text: &str) -> Result<(), CostsE
     for (name, figure) in file.figures()? {
         let mut known = inputs.costs_and_assumptions();
         match known.iter_mut().find(|input| input.name == name) {
-            Some(input) if figure.high > input.most => {
-                let why = format!("expected at most {}, found {}", input.most, figure.high);
+            Some(input) if figure.value > input.most => {
+                let why = format!("expected at most {}, found {}", input.most, figure.value);
                 return Err(CostsError::Figure(name.to_owned(), why));
             }
-            Some(input) => *input.figure = figure,
+            Some(input) => {
+                let high = figure.high.min(input.most);
+                *input.figure = InputFigure { high, ..figure };
+            }
             None => {
                 let names: Vec<&str> = known.iter().map(|input| input.name).collect();
                 return Err(CostsError::Unknown(name.to_owned(), names.join(", ")));

@@ -136,8 +136,14 @@ pub fn measured_workload(
         InputFigure::measured(value, low, high, source.clone())
     };
     let (gets, hits, misses) = (grown("cmd_get")?, grown("get_hits")?, grown("get_misses")?);
-    let sets = grown("cmd_set")?;
-    let touches = if after.optional("cmd_touch")?.is_some() { grown("cmd_touch")? } else { 0.0 };
+    // A server that does not count one of these has had none of it.
+    let if_counted = |name| if after.optional(name)?.is_some() { grown(name) } else { Ok(0.0) };
+    let mut sets = grown("cmd_set")?;
+    // They find an item and write it, as a set does.
+    for name in ["incr_hits", "incr_misses", "decr_hits", "decr_misses"] {
+        sets += if_counted(name)?;
+    }
+    let touches = if_counted("cmd_touch")?;
     let deletes = grown("delete_hits")? + grown("delete_misses")? + touches;
     if gets + sets + deletes <= 0.0 {
         return Err(ServerStatsError::Idle(seconds));

@@ -24,7 +24,7 @@ pub enum WorkloadFileError {
     #[error("the workload: expected `count` or `bytes` of [items], or a `curve`; found {0}")]
     Items(&'static str),
     /// A figure beyond its limit.
-    #[error("the workload: {0}")]
+    #[error(transparent)]
     Workload(#[from] WorkloadError),
 }
 
@@ -184,7 +184,17 @@ impl WorkloadFile {
             true => InputFigure { low: figure.low.max(1.0), ..figure },
             false => figure,
         };
+        let refused = |name, why: &str| Err(WorkloadFileError::Figure(name, why.to_owned()));
+        if name.chars().any(char::is_control) {
+            return refused("name", "expected a text without control characters");
+        }
         let zones = spare.zones.unwrap_or(ZONES);
+        if spare.survive_zone == Some(true) && zones == 1 {
+            return refused("survive_zone", "expected `zones` of 2 or more, found 1");
+        }
+        if spare.largest_zone_share.is_some_and(|share| share < 1.0 / f64::from(zones.max(1))) {
+            return refused("largest_zone_share", "expected at least one part of as many as there are zones");
+        }
         let one_zone = match spare.survive_zone {
             Some(true) => 1.0 / f64::from(zones.max(1)),
             _ => 0.0,
@@ -228,10 +238,22 @@ impl WorkloadFile {
     }
 }
 
+/// A client with more connections to one server than a process can have files.
+const CONNECTIONS_EACH_MAX: f64 = 1e6;
+
 /// The connections that each server has.
 fn connections(network: &Network) -> Result<InputFigure, WorkloadFileError> {
-    let Some(clients) = given("clients", &network.clients)? else { return Ok(InputFigure::chosen(0.0)) };
+    let refused = |why: String| Err(WorkloadFileError::Figure("connections_per_client", why));
     let each = network.connections_per_client.unwrap_or(1.0);
+    let Some(clients) = given("clients", &network.clients)? else {
+        return match network.connections_per_client {
+            Some(_) => refused("expected `clients` beside it, found none".to_owned()),
+            None => Ok(InputFigure::chosen(0.0)),
+        };
+    };
+    if !(0.0..=CONNECTIONS_EACH_MAX).contains(&each) {
+        return refused(format!("expected 0 to {CONNECTIONS_EACH_MAX}, found {each}"));
+    }
     Ok(InputFigure {
         value: clients.value * each,
         low: clients.low * each,

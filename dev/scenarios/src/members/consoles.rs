@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(2);
 /// Time for an answer, as there.
 const WITHIN: Duration = Duration::from_secs(15);
 /// Without consoles and with them, in turn: what else the controller does is the same in both, on average.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 6;
 /// After consoles were opened or closed.
 const SETTLE: Duration = Duration::from_secs(2);
 

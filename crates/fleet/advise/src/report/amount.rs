@@ -9,6 +9,14 @@ pub(super) fn short(value: f64) -> String {
     format!("{}{letter}", digits(value / size))
 }
 
+/// `822 GB`, `540 B`.
+pub(super) fn bytes(value: f64) -> String {
+    match short(value) {
+        text if text.contains(' ') => text + "B",
+        text => text + " B",
+    }
+}
+
 /// Three digits, without zeros behind the point.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
@@ -60,6 +68,7 @@ mod tests {
         check(2_570_000.0, "2.57 M");
         check(40_000.0, "40 k");
         check(2.1e12, "2.1 T");
+        assert_eq!((bytes(822e9), bytes(540.0)), ("822 GB".into(), "540 B".into()));
         assert_eq!(
             (usd(999.5), usd(1_234.5), usd(1_234_567.0)),
             ("999.50".into(), "1,234".into(), "1,234,567".into())

@@ -9,7 +9,7 @@ use fleet::advise::{
 
 use stdx::words::counted;
 
-use super::amount::{percent, short, usd};
+use super::amount::{bytes, percent, short, usd};
 use super::{AdviceQuestion, place};
 
 /// Inputs whose effects are shown; the others are in JSON.
@@ -120,11 +120,9 @@ fn resources(out: &mut String, first: &ShapeAdvice) {
     let row = |used: &ResourceUse| {
         let need = match used.resource {
             HostResource::Cpu | HostResource::QueueCpu => format!("{} s", short(used.need / 1e6)),
-            HostResource::Memory | HostResource::FlashIndex | HostResource::DiskSpace => {
-                format!("{}B", short(used.need))
-            }
+            HostResource::Memory | HostResource::FlashIndex | HostResource::DiskSpace => bytes(used.need),
             HostResource::Bandwidth | HostResource::SpikeBandwidth | HostResource::DiskBandwidth => {
-                format!("{}B/s", short(used.need))
+                bytes(used.need) + "/s"
             }
             _ => short(used.need),
         };
@@ -148,7 +146,10 @@ fn unknown(out: &mut String, best: &[ShapeAdvice]) {
     for advice in best {
         for unknown in &advice.fit.unknown {
             let shape = match unknown.consequence {
-                UnknownConsequence::Needs(least) => format!("{} of {}", short(least), advice.shape.name),
+                UnknownConsequence::Needs(least) if unknown.what.ends_with("bandwidth") => {
+                    format!("{}/s ({})", bytes(least), advice.shape.name)
+                }
+                UnknownConsequence::Needs(least) => format!("{} ({})", short(least), advice.shape.name),
                 UnknownConsequence::Taken(_) | UnknownConsequence::DoneWithout => advice.shape.name.clone(),
             };
             match entries.iter_mut().find(|(other, _)| other.what == unknown.what) {

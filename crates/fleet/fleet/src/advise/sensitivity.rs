@@ -113,7 +113,9 @@ fn changed(inputs: &AdviceInputs, index: usize, value: impl Fn(&NamedInput<'_>) 
 fn ends(inputs: &AdviceInputs, index: usize, of: &ShapeAdvice) -> (f64, f64) {
     let hosts = |value: fn(&NamedInput<'_>) -> f64| {
         let changed = for_shape(&changed(inputs, index, value), &of.shape, &of.price);
-        changed.map_or(0.0, |found| (found.fit.hosts_exact / of.fit.hosts_exact).ln())
+        // What no number of hosts carries takes more than a cluster can have.
+        let hosts = changed.map_or(f64::from(super::HOSTS_MAX), |found| found.fit.hosts_exact);
+        (hosts / of.fit.hosts_exact).ln()
     };
     let (low, high) = (hosts(|input| input.figure.low), hosts(|input| input.figure.high));
     (low.min(high).min(0.0), low.max(high).max(0.0))

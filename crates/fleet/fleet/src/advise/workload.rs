@@ -96,7 +96,7 @@ pub enum WorkloadError {
         most: f64,
     },
     /// A range that does not contain its value.
-    #[error("`{what}` is {value} within {low} to {high}: expected low ≤ value ≤ high")]
+    #[error("`{what}` is {value} within {low} to {high}: expected 0 ≤ low ≤ value ≤ high")]
     Range {
         /// Which.
         what: &'static str,
@@ -138,7 +138,6 @@ impl CacheWorkload {
     /// The first that is beyond one.
     pub fn check(&self) -> Result<(), WorkloadError> {
         let share = (0.0, 1.0);
-        let least = f64::MIN_POSITIVE;
         let mut figures: Vec<(&'static str, &InputFigure, (f64, f64))> = vec![
             ("get", &self.get, (0.0, RATE_MAX)),
             ("set", &self.set, (0.0, RATE_MAX)),
@@ -150,7 +149,7 @@ impl CacheWorkload {
             ("key_bytes", &self.key_bytes, (1.0, KEY_BYTES_MAX)),
             ("value_bytes", &self.value_bytes, (0.0, VALUE_BYTES_MAX)),
             ("items", &self.items, (1.0, ITEMS_MAX)),
-            ("p99_ms", &self.p99_ms, (least, P99_MS_MAX)),
+            ("p99_ms", &self.p99_ms, (P99_MS_MIN, P99_MS_MAX)),
             ("tls_share", &self.tls_share, share),
             ("udp_share", &self.udp_share, share),
             ("connections", &self.connections, (0.0, CONNECTIONS_MAX)),
@@ -207,6 +206,8 @@ impl CacheWorkload {
     }
 }
 
+/// A request takes some microseconds of CPU time, whatever its queue.
+const P99_MS_MIN: f64 = 0.001;
 /// More than this share of the servers as spare would be a second fleet.
 const SPARE_SHARE_MAX: f64 = 0.9;
 /// Less than this share of a limit is a typing error for a share in percent.
@@ -219,7 +220,7 @@ const BACKEND_USD_MAX: f64 = 1e6;
 fn checked(what: &'static str, figure: &InputFigure, limits: (f64, f64)) -> Result<(), WorkloadError> {
     let InputFigure { value, low, high, .. } = *figure;
     within(what, value, limits)?;
-    match low <= value && value <= high {
+    match low <= value && value <= high && low >= 0.0 {
         true => Ok(()),
         false => Err(WorkloadError::Range { what, value, low, high }),
     }
