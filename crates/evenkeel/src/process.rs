@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod background;
+pub(crate) mod bounded_file;
 pub(crate) mod flag_files;
 pub(crate) mod parent;
 pub(crate) mod pidfile;

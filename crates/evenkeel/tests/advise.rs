@@ -76,6 +76,10 @@ fn wrong_files_and_command_lines_are_refused_with_their_status() {
     folder.check_refused("--json", 64, "expected --workload FILE or --server ADDR");
     folder.check_refused("--workload workload.toml --family r4", 64, "the catalogue has no family `r4`");
     folder.check_refused("--workload missing.toml", 71, "read missing.toml");
+    assert!(Command::new("mkfifo").arg(folder.0.join("fifo.toml")).status().unwrap().success());
+    folder.check_refused("--workload fifo.toml", 71, "expected a file, found a folder, a fifo or a device");
+    fs::write(folder.0.join("bytes.toml"), [0xff]).unwrap();
+    folder.check_refused("--workload bytes.toml", 65, "bytes.toml: invalid utf-8");
     write("negative.toml", &WORKLOAD.replace("get = 900_000", "get = -1"));
     folder.check_refused("--workload negative.toml", 65, "negative.toml: `get` is -1: expected 0 to");
     write("class.toml", &WORKLOAD.replace("get = 900_000", "fetch = 1"));

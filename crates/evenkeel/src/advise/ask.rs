@@ -1,7 +1,5 @@
 //! Advice for a workload of a file, or of a running server.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +12,7 @@ use wire::ServerAddress;
 
 use super::server;
 use crate::failure::{Failure, say};
+use crate::process::bounded_file::read_at_most;
 use crate::terminal::output::print;
 
 /// No shape carries the workload.
@@ -204,11 +203,9 @@ fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
     Failure::other(error).within(path.display()).with_status(STATUS_FILE)
 }
 
-/// A text that is not longer than a reader takes; one byte more says that it is.
+/// A text that is not longer than its reader takes.
 fn text_of(path: &Path, len_max: usize) -> Result<String, Failure> {
-    let failed = |error| Failure::system(format!("read {}", path.display()), error);
-    let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(len_max as u64 + 1).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    let text = read_at_most(path, len_max as u64)
+        .map_err(|error| Failure::system(format!("read {}", path.display()), error))?;
+    String::from_utf8(text).map_err(|error| of_file(path, error))
 }

@@ -1,7 +1,7 @@
 //! The configuration of a router: its files, and the plan that follows.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use router::{ConfigFacts, CountedPools, DICTIONARY_LEN_MAX, RoutePlan, md5_hex};
 
 use super::lines::{TRANSIENT, UNRECOVERABLE};
 use crate::failure::Failure;
+use crate::process::bounded_file::read_at_most;
 use crate::process::watched::WatchedFiles;
 use config_dump::ConfigDump;
 
@@ -181,20 +182,6 @@ const DICTIONARIES_MAX: usize = 64;
 /// Reads a file. Without waiting: a fifo would never end.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_at_most(path, FILE_LEN_MAX)
-}
-
-/// The bytes of a file, unless there are too many.
-pub(super) fn read_at_most(path: &Path, len_max: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    let file = os::file::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("expected a file, found a folder, a fifo or a device"));
-    }
-    file.take(len_max + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > len_max {
-        return Err(io::Error::other(format!("expected at most {len_max} bytes, found more")));
-    }
-    Ok(text)
 }
 
 /// Whether an address is one of this host: only those can be bound (unless `ip_nonlocal_bind` is set).

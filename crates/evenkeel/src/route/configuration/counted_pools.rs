@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use router::CountedPools;
 
-use super::read_at_most;
+use crate::process::bounded_file::read_at_most;
 use crate::route::lines::notice;
 
 /// The longest file: as many names as are read, each of a kilobyte.

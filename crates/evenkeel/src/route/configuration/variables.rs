@@ -10,7 +10,7 @@ use router::RoutePlan;
 use router::config::Json;
 use router::config::json::parse;
 
-use super::read_at_most;
+use crate::process::bounded_file::read_at_most;
 use crate::process::watched::WatchedFiles;
 use crate::route::lines::notice;
 

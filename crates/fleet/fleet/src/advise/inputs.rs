@@ -1,5 +1,6 @@
 //! Everything that advice is computed from, but the shapes: and a list of it, so that each figure can be changed alone.
 
+use super::workload::SPARE_SHARE_MAX;
 use super::{AdviceAssumptions, CacheWorkload, InputFigure, RequestCosts};
 
 /// Workload, costs and assumptions.
@@ -86,7 +87,7 @@ fn of_workload(workload: &mut CacheWorkload) -> Vec<NamedInput<'_>> {
         input("tls_share", OF_WORKLOAD, 1.0, &mut workload.tls_share),
         input("udp_share", OF_WORKLOAD, 1.0, &mut workload.udp_share),
         input("connections", OF_WORKLOAD, ANY, &mut workload.connections),
-        input("spare_share", BY_CHOICE, 0.9, &mut workload.spare_share),
+        input("spare_share", BY_CHOICE, SPARE_SHARE_MAX, &mut workload.spare_share),
         input("headroom", BY_CHOICE, 1.0, &mut workload.headroom),
         input(
             "spike",

@@ -209,7 +209,7 @@ impl CacheWorkload {
 /// A request takes some microseconds of CPU time, whatever its queue.
 const P99_MS_MIN: f64 = 0.001;
 /// More than this share of the servers as spare would be a second fleet.
-const SPARE_SHARE_MAX: f64 = 0.9;
+pub(super) const SPARE_SHARE_MAX: f64 = 0.9;
 /// Less than this share of a limit is a typing error for a share in percent.
 const HEADROOM_MIN: f64 = 0.05;
 /// A second with a hundred times the minute's rate is no rate.
