@@ -16,6 +16,7 @@ mod demand;
 mod figure;
 mod fit;
 mod inputs;
+pub mod running;
 mod sensitivity;
 mod shape;
 mod workload;

@@ -65,7 +65,7 @@ const BURST_REQUESTS: (f64, f64, f64) = (16.0, 4.0, 64.0);
 
 /// A fifth of a CPU is left to what is no request: the agents of the host, logs, the interrupts of others, what the hypervisor takes, and
 /// seconds that are busier than their minute. Operators set alarms from 70 to 85 %.
-const CPU_CEILING: (f64, f64, f64) = (0.8, 0.7, 0.85);
+pub(super) const CPU_CEILING: (f64, f64, f64) = (0.8, 0.7, 0.85);
 
 /// Pinterest, 2013: with one queue and 50,000 packets a second CPU 0 was full, and the other three together used 0.37 of one: 0.73 of
 /// the work was where packets arrive, since a program is woken there.
