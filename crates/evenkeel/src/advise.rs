@@ -2,6 +2,7 @@
 
 mod ask;
 mod import;
+mod running;
 mod server;
 
 use std::process::ExitCode;

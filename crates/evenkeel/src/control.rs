@@ -22,8 +22,9 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
 use crate::failure::Failure;
-use ask::{Place, read};
+use ask::read;
 
+pub(crate) use ask::{Place, escaped};
 pub(crate) use credentials::Credentials;
 pub(crate) use file::read_file;
 pub(crate) use statuses::STATUSES;
@@ -156,8 +157,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         }
         Job::Why(job) => {
             let view =
-                job.view.as_ref().map_or(String::new(), |view| format!("&view={}", ask::escaped(view)));
-            read(&job.place, &format!("/v1/why?key={}{view}", ask::escaped(&job.key)))
+                job.view.as_ref().map_or(String::new(), |view| format!("&view={}", escaped(view)));
+            read(&job.place, &format!("/v1/why?key={}{view}", escaped(&job.key)))
         }
         Job::Policy(PolicyArguments { job: PolicyJob::Show(job) }) => read(&job.place, "/v1/policy"),
         Job::Plan(job) => change::plan(job),

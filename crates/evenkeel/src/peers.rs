@@ -4,5 +4,6 @@ pub(crate) mod cluster_file;
 pub(crate) mod console;
 pub(crate) mod endpoint;
 pub(crate) mod host_sampler;
+pub(crate) mod prometheus;
 pub(crate) mod renewal;
 pub(crate) mod server_tls;

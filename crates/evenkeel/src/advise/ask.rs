@@ -1,17 +1,24 @@
-//! Advice for a workload of a file, or of a running server.
+//! Advice for a workload of a file, or of what runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use advise::catalogue::{CATALOGUE_LEN_MAX, Catalogue};
 use advise::report::{self, AdviceQuestion};
-use advise::{AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, parse_workload, replace_costs, usual_inputs};
+use advise::{
+    AroundFleet, AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, fleet_workloads, parse_workload,
+    replace_costs, usual_inputs,
+};
 use clap::value_parser;
-use fleet::advise::{CacheWorkload, HostShape};
+use control::ControlPlace;
+use fleet::advise::{AdviceInputs, CacheWorkload, HostShape};
 use wire::ServerAddress;
 
+use super::running::{self, RunningArguments};
 use super::server;
+use crate::control::Credentials;
 use crate::failure::{Failure, say};
+use crate::peers::prometheus::PrometheusServer;
 use crate::process::bounded_file::read_at_most;
 use crate::terminal::output::print;
 
@@ -26,7 +33,7 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
     ("20", "No shape of the catalogue carries the workload; the answer says why."),
     ("64", "The command line is wrong: also a family or a cloud that the catalogue does not have."),
     ("65", "A file says something that is not accepted, or the server's statistics are no workload."),
-    ("69", "The server does not answer."),
+    ("69", "The server, the controller or Prometheus does not answer."),
     ("71", "The system refused: a file cannot be read or written."),
 ];
 
@@ -34,28 +41,41 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A file with the workload (docs/advise/README.md)
-    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "control"])]
     workload: Option<PathBuf>,
     /// HOST:PORT or unix:PATH of a memcached or an Evenkeel, whose statistics are read twice
-    #[arg(long, value_name = "ADDR", value_parser = address)]
-    server: Option<ServerAddress>,
+    #[arg(long, value_name = "ADDR", value_parser = address, group = "place")]
+    pub(super) server: Option<ServerAddress>,
+    /// With --server: HOST:PORT of its --metrics-listen, which has what `stats` does not
+    #[arg(long, value_name = "ADDR", value_parser = metrics_page, requires = "server")]
+    pub(super) metrics: Option<PrometheusServer>,
+    /// Controllers, as HOST:PORT or unix:PATH, of which the first that answers has figures of all servers
+    #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>, group = "place")]
+    pub(super) control: Vec<ControlPlace>,
+    /// With --control: this cluster alone
+    #[arg(long, value_name = "NAME", requires = "control")]
+    pub(super) cluster: Option<String>,
+    #[command(flatten)]
+    pub(super) credentials: Credentials,
+    #[command(flatten)]
+    pub(super) running: RunningArguments,
     /// With --server: seconds between the two readings
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3600), requires = "server", conflicts_with = "workload")]
-    seconds: u32,
+    pub(super) seconds: u32,
     /// With --server: how many servers like it the cluster has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000), requires = "server", conflicts_with = "workload")]
     servers: u32,
-    /// With --server: the busiest minute as a multiple of what is measured now
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "server", conflicts_with = "workload")]
-    peak: f64,
-    /// With --server: the 99th percentile of latency that is wanted, in ms
-    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "server", conflicts_with = "workload")]
+    /// The busiest minute as a multiple of what is measured now
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "place", conflicts_with = "workload")]
+    pub(super) peak: f64,
+    /// The 99th percentile of latency that is wanted from measured servers, in ms
+    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "place", conflicts_with = "workload")]
     p99: f64,
-    /// With --server: zones over which the servers are spread
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16), requires = "server", conflicts_with = "workload")]
-    zones: u32,
-    /// With --server: the other zones carry everything when one is lost
-    #[arg(long, requires = "server", conflicts_with = "workload")]
+    /// Zones over which measured servers are spread [1; with --control those that they are in]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=16), requires = "place", conflicts_with = "workload")]
+    zones: Option<u32>,
+    /// The other zones carry everything when one is lost
+    #[arg(long, requires = "place", conflicts_with = "workload")]
     survive_zone: bool,
     /// A catalogue of your own, put over the built-in one; repeatable
     #[arg(long, value_name = "FILE")]
@@ -74,7 +94,7 @@ pub(super) struct Arguments {
     family: Vec<String>,
     /// Print JSON, with the source of each figure
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Also write a picture, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
@@ -99,16 +119,50 @@ fn factor(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a factor from 0.01 to 1000, such as 2.5".to_owned())
 }
 
+fn metrics_page(text: &str) -> Result<PrometheusServer, String> {
+    let bare = text.strip_prefix("http://").unwrap_or(text);
+    PrometheusServer::parse(&format!("http://{bare}")).map_err(|_| "expected HOST:PORT".to_owned())
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if arguments.running.is_asked() {
+        return running::run(arguments);
+    }
     let shapes = shapes(arguments)?;
     let costs = arguments.costs.as_deref().map(|path| text_of(path, COSTS_LEN_MAX)).transpose()?;
-    let mut inputs = usual_inputs(workload(arguments)?);
-    if let (Some(text), Some(path)) = (costs, &arguments.costs) {
-        replace_costs(&mut inputs, &text).map_err(|error| of_file(path, error))?;
+    let workloads = workloads(arguments)?;
+    if workloads.len() > 1 && arguments.picture.is_some() {
+        let hint = "name one of them (--cluster)".to_owned();
+        let what = format!("--picture: expected one workload, found {} clusters", workloads.len());
+        return Err(Failure::usage(what, Some(hint)));
     }
-    let advice = fleet::advise::advise(&inputs, &shapes, &arguments.region)
+    let (mut answers, mut has_all) = (Vec::new(), true);
+    for workload in workloads {
+        let mut inputs = usual_inputs(workload);
+        if let (Some(text), Some(path)) = (&costs, &arguments.costs) {
+            replace_costs(&mut inputs, text).map_err(|error| of_file(path, error))?;
+        }
+        let (answer, has_shape) = answer(arguments, &inputs, &shapes)?;
+        answers.push(answer);
+        has_all &= has_shape;
+    }
+    let text = match arguments.json && !arguments.control.is_empty() {
+        true => format!("[\n{}]\n", answers.join(",\n")),
+        false => answers.join("\n"),
+    };
+    print(text.as_bytes())?;
+    Ok(if has_all { ExitCode::SUCCESS } else { ExitCode::from(STATUS_NONE) })
+}
+
+/// The answer for one workload, and whether a shape carries it.
+fn answer(
+    arguments: &Arguments,
+    inputs: &AdviceInputs,
+    shapes: &[HostShape],
+) -> Result<(String, bool), Failure> {
+    let advice = fleet::advise::advise(inputs, shapes, &arguments.region)
         .map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
-    let asked = AdviceQuestion { inputs: &inputs, region: &arguments.region };
+    let asked = AdviceQuestion { inputs, region: &arguments.region };
     if let Some(path) = &arguments.picture {
         os::file::replace(path, report::picture(&advice, &asked))
             .map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
@@ -117,8 +171,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         true => report::json(&advice, &asked),
         false => report::text(&advice, &asked),
     };
-    print(text.as_bytes())?;
-    Ok(if advice.best.is_empty() { ExitCode::from(STATUS_NONE) } else { ExitCode::SUCCESS })
+    Ok((text, !advice.best.is_empty()))
+}
+
+/// One, or one of each cluster.
+fn workloads(arguments: &Arguments) -> Result<Vec<CacheWorkload>, Failure> {
+    if arguments.control.is_empty() {
+        return workload(arguments).map(|workload| vec![workload]);
+    }
+    let around = AroundFleet {
+        cluster: arguments.cluster.as_deref(),
+        peak: arguments.peak,
+        p99_ms: arguments.p99,
+        zones: arguments.zones,
+        survives_zone: arguments.survive_zone,
+        headroom: HEADROOM,
+    };
+    let figures = running::figures(arguments)?;
+    fleet_workloads(&figures, &around).map_err(|error| Failure::other(error).with_status(STATUS_FILE))
 }
 
 fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
@@ -126,11 +196,12 @@ fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
         let Some(place) = &arguments.server else {
             let hint = "docs/advise/README.md has a file to begin with".to_owned();
             return Err(Failure::usage(
-                "expected --workload FILE or --server ADDR, found neither",
+                "expected --workload FILE, --server ADDR or --control ADDR, found none of them",
                 Some(hint),
             ));
         };
-        if arguments.survive_zone && arguments.zones < 2 {
+        let zones = arguments.zones.unwrap_or(1);
+        if arguments.survive_zone && zones < 2 {
             return Err(Failure::usage("--survive-zone: expected --zones of 2 or more, found 1", None));
         }
         let around = AroundServer {
@@ -138,7 +209,7 @@ fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
             servers: arguments.servers,
             peak: arguments.peak,
             p99_ms: arguments.p99,
-            zones: arguments.zones,
+            zones,
             survives_zone: arguments.survive_zone,
             headroom: HEADROOM,
         };
@@ -148,7 +219,7 @@ fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
     parse_workload(&text).map_err(|error| of_file(path, error))
 }
 
-fn named(place: &ServerAddress) -> String {
+pub(super) fn named(place: &ServerAddress) -> String {
     match place {
         ServerAddress::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
         ServerAddress::Tcp(host, port) => format!("{host}:{port}"),
@@ -156,8 +227,8 @@ fn named(place: &ServerAddress) -> String {
     }
 }
 
-/// The catalogue's shapes, with the user's own, of which some are asked for.
-fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
+/// The built-in catalogue with the user's own over it.
+pub(super) fn catalogue(arguments: &Arguments) -> Result<Catalogue, Failure> {
     let mut catalogue = Catalogue::built_in();
     for path in &arguments.catalogue {
         let text = text_of(path, CATALOGUE_LEN_MAX)?;
@@ -165,6 +236,12 @@ fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
             say(format_args!("evenkeel: advise: {}: {change}", path.display()));
         }
     }
+    Ok(catalogue)
+}
+
+/// The catalogue's shapes, with the user's own, of which some are asked for.
+fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
+    let catalogue = catalogue(arguments)?;
     let all: Vec<HostShape> = catalogue.shapes().map(|entry| entry.shape.clone()).collect();
     let known = |what: &str, of: fn(&HostShape) -> &String, wanted: &String| {
         if all.iter().any(|shape| of(shape) == wanted) {

@@ -12,39 +12,65 @@ use super::ask::STATUS_FILE;
 use crate::failure::Failure;
 
 /// It does not answer (EX_UNAVAILABLE).
-const STATUS_NO_ANSWER: u8 = 69;
+pub(super) const STATUS_NO_ANSWER: u8 = 69;
 /// Time for an answer.
 const TIME_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an answer, at most: `stats slabs` has 14 lines for each of 63 classes.
 const ANSWER_LEN_MAX: usize = 256 * 1024;
 
-/// Asks, waits, and asks again on the same connection.
+/// What a server has said, twice.
+pub(super) struct ServerAnswers {
+    pub(super) stats: [ServerStats; 2],
+    pub(super) seconds: f64,
+    slabs: ServerStats,
+    settings: ServerStats,
+}
+
+/// The workload of a server.
 pub(super) fn workload(
     place: &ServerAddress,
     seconds: u32,
     around: &AroundServer,
 ) -> Result<CacheWorkload, Failure> {
+    let answers = ask_twice(place, &around.name, seconds, &mut || Ok(()))?;
+    let [before, after] = &answers.stats;
+    measured_workload([before, after], answers.seconds, [&answers.slabs, &answers.settings], around)
+        .map_err(|error| is_no_workload(&around.name, error))
+}
+
+/// Statistics that cannot be used.
+pub(super) fn is_no_workload(name: &str, error: impl Into<anyhow::Error>) -> Failure {
+    Failure::other(error).within(name).with_status(STATUS_FILE)
+}
+
+/// Asks, waits, and asks again on the same connection. What is to be read beside it is read after each of the two.
+pub(super) fn ask_twice(
+    place: &ServerAddress,
+    name: &str,
+    seconds: u32,
+    beside: &mut dyn FnMut() -> Result<(), Failure>,
+) -> Result<ServerAnswers, Failure> {
     let no_answer = |error: io::Error| {
-        let failure = Failure::system(format!("ask {} for its statistics", around.name), error);
+        let failure = Failure::system(format!("ask {name} for its statistics"), error);
         failure
             .with_status(STATUS_NO_ANSWER)
             .hint("with TLS or a login, ask a server that is reached without")
     };
-    let is_no_workload =
-        |error| Failure::other(anyhow::Error::from(error)).within(&around.name).with_status(STATUS_FILE);
     let ask = |wire: &mut Wire, command: &str| {
         let answer = answer(wire, command).map_err(no_answer)?;
-        ServerStats::parse(&answer).map_err(is_no_workload)
+        ServerStats::parse(&answer).map_err(|error| is_no_workload(name, error))
     };
     let mut wire = Wire::connect(place, None, &Deadline::within(TIME_MAX)).map_err(no_answer)?;
     let watch = Stopwatch::start();
     let before = ask(&mut wire, "stats")?;
+    beside()?;
     pause(Duration::from_secs(seconds.into()));
     let passed = watch.passed().as_secs_f64();
     let after = ask(&mut wire, "stats")?;
+    beside()?;
     let slabs = ask(&mut wire, "stats slabs")?;
     let settings = ask(&mut wire, "stats settings")?;
-    measured_workload([&before, &after], passed, [&slabs, &settings], around).map_err(is_no_workload)
+    Ok(ServerAnswers { stats: [before, after], seconds: passed, slabs, settings })
 }
 
 /// What is answered, until `END` or an error in one line.

@@ -25,7 +25,7 @@ const VARIABLE: &str = "EVENKEEL_CONTROL";
 
 /// Where controllers are, and how the answer is shown.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Controllers, as HOST:PORT or unix:PATH: the first that answers. Without it, those of the variable EVENKEEL_CONTROL
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>)]
     at: Vec<ControlPlace>,
@@ -37,6 +37,20 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Controllers that another command line than that of `control` has named.
+    pub(crate) fn of(at: Vec<ControlPlace>, credentials: Credentials) -> Place {
+        Place { at, credentials, json: false }
+    }
+
+    /// The document at a path, if the controller gives it.
+    pub(crate) fn document(&self, path: &str) -> Result<Value, Failure> {
+        let answer = self.ask(|client, within| client.get(path, within))?;
+        match answer.is_ok() {
+            true => Ok(answer.json),
+            false => Err(Failure::other(anyhow::anyhow!("{}", answer.error())).with_status(STATUS_REFUSED)),
+        }
+    }
+
     /// Whether the command line names controllers.
     pub(super) fn is_given(&self) -> bool {
         !self.at.is_empty()
@@ -61,7 +75,7 @@ impl Place {
     }
 
     /// The answer of the first controller that gives one.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &self,
         question: impl Fn(&ControlClient, Duration) -> Result<ControlAnswer, ControlFault>,
     ) -> Result<ControlAnswer, Failure> {
@@ -146,7 +160,7 @@ pub(super) fn read(place: &Place, path: &str) -> Result<ExitCode, Failure> {
 }
 
 /// A text as a part of a query: all but letters, digits and `-._~` as `%XX`.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),

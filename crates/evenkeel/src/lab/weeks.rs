@@ -1,7 +1,5 @@
 //! `evenkeel lab weeks`: a running service before and after its roll-outs.
 
-mod http;
-
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,10 +11,10 @@ use lab::weeks::samples::parse_samples;
 use lab::weeks::{Annotation, ServiceSeries, compare_weeks};
 use stdx::calendar::{DAY_S, parse_utc};
 
-use self::http::PrometheusServer;
 use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE};
 use super::report::write_page;
 use crate::failure::{Failure, say};
+use crate::peers::prometheus::PrometheusServer;
 use crate::terminal::output::print;
 
 /// Exit statuses of `weeks`.

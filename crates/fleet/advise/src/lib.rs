@@ -6,14 +6,18 @@
 pub mod catalogue;
 pub mod import;
 pub mod report;
+pub mod running;
 
+mod controller_answers;
 mod costs_file;
 mod figure_file;
+mod fleet_workload;
 mod server_stats;
 mod workload_file;
 
 pub use costs_file::{COSTS_LEN_MAX, replace_costs, usual_inputs};
-pub use server_stats::{AroundServer, ServerStats, measured_workload};
+pub use fleet_workload::{AroundFleet, fleet_workloads};
+pub use server_stats::{AroundServer, ServerStats, ServerStatsError, measured_workload};
 pub use workload_file::{WORKLOAD_LEN_MAX, parse_workload};
 
 #[cfg(test)]

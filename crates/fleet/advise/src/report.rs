@@ -1,9 +1,9 @@
 //! The answer for people and programs.
 
-mod amount;
+pub(crate) mod amount;
 mod json;
 mod picture;
-mod text;
+pub(crate) mod text;
 
 pub use json::json;
 pub use picture::picture;

@@ -51,13 +51,13 @@ pub enum ServerStatsError {
 }
 
 /// What memcached counts as an item beside key and value: 48 bytes of header, 3 of ends, and 8 of CAS unless that is switched off.
-const ITEM_OVERHEAD: f64 = 59.0;
+pub(crate) const ITEM_OVERHEAD: f64 = 59.0;
 /// What Evenkeel counts besides: 19 bytes of header, and up to 3 that fill it up to the next multiple of 4.
-const ITEM_OVERHEAD_OURS: f64 = 20.5;
+pub(crate) const ITEM_OVERHEAD_OURS: f64 = 20.5;
 /// Bytes of a key, which no statistic has.
-const KEY_BYTES: (f64, f64, f64) = (40.0, 15.0, 100.0);
+pub(crate) const KEY_BYTES: (f64, f64, f64) = (40.0, 15.0, 100.0);
 /// Rates of a few seconds are those of a minute within this share.
-const RATE_RANGE: f64 = 0.1;
+pub(crate) const RATE_RANGE: f64 = 0.1;
 
 impl ServerStats {
     /// Reads an answer to `stats`, `stats slabs` or `stats settings`.
@@ -83,8 +83,13 @@ impl ServerStats {
     }
 
     /// Of statistics that older versions do not have; `None` is not 0.
-    fn optional(&self, name: &'static str) -> Result<Option<f64>, ServerStatsError> {
+    pub(crate) fn optional(&self, name: &'static str) -> Result<Option<f64>, ServerStatsError> {
         self.0.contains_key(name).then(|| self.number(name)).transpose()
+    }
+
+    /// Whether both are of one process, and this one is the later.
+    pub(crate) fn is_later_than(&self, before: &ServerStats) -> Result<bool, ServerStatsError> {
+        Ok(self.number("uptime")? >= before.number("uptime")? && self.0.get("pid") == before.0.get("pid"))
     }
 
     /// The 99th percentile of the sizes of items by the classes of `stats slabs`, in bytes of chunks.
@@ -127,7 +132,7 @@ pub fn measured_workload(
         let (before, after) = (before.number(name)?, after.number(name)?);
         if after < before { Err(ServerStatsError::StartedAgain) } else { Ok(after - before) }
     };
-    if after.number("uptime")? < before.number("uptime")? || before.0.get("pid") != after.0.get("pid") {
+    if !after.is_later_than(before)? {
         return Err(ServerStatsError::StartedAgain);
     }
     let rate = |count: f64| {

@@ -1,7 +1,7 @@
 //! Numbers for people: three digits, and a letter for thousands, millions and so on.
 
 /// `2.57 M`.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     const LETTERS: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
     // What would be shown as 1,000 of one letter is 1 of the next.
     let found = LETTERS.iter().find(|(size, _)| value.abs() >= size * 0.9995);
@@ -10,7 +10,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// `822 GB`, `540 B`.
-pub(super) fn bytes(value: f64) -> String {
+pub(crate) fn bytes(value: f64) -> String {
     match short(value) {
         text if text.contains(' ') => text + "B",
         text => text + " B",
@@ -32,7 +32,7 @@ fn digits(value: f64) -> String {
 }
 
 /// `61 %`; of what is less than that, one digit more.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() < 9.95 && percent != 0.0 {
         true => format!("{percent:.1} %"),
@@ -41,7 +41,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// `1,234.50` with the cents; from 1,000 on without.
-pub(super) fn usd(value: f64) -> String {
+pub(crate) fn usd(value: f64) -> String {
     if value < 1_000.0 {
         return format!("{value:.2}");
     }

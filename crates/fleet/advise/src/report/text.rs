@@ -97,7 +97,7 @@ fn shapes(out: &mut String, best: &[ShapeAdvice]) {
 }
 
 /// Rows in columns; the numbers of some are at their right.
-fn table<const N: usize>(out: &mut String, rows: &[[String; N]], right: &[usize]) {
+pub(crate) fn table<const N: usize>(out: &mut String, rows: &[[String; N]], right: &[usize]) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     for row in rows {

@@ -8,7 +8,7 @@ pub(crate) mod standards;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fleet::tuning::{AnswerDigest, HostAnswer, NoAnswer, PLAN_LEN_MAX};
+use fleet::tuning::{AnswerDigest, HostAnswer, HostFacts, NoAnswer, PLAN_LEN_MAX};
 use fleet::{HostId, TuneAskId};
 use serde::{Deserialize, Serialize};
 use stdx::clock::Now;
@@ -330,11 +330,19 @@ pub(crate) struct HeardAnswer<'a> {
 }
 
 impl HeardAnswer<'_> {
+    /// What the host is, if its tuner says it.
+    pub(crate) fn host_facts(&self) -> Option<&HostFacts> {
+        match self.facts {
+            Some(TuneBody::Facts(facts)) => Some(facts),
+            _ => None,
+        }
+    }
+
     /// The kind of the host, in words.
     pub(crate) fn kind(&self) -> String {
-        match self.facts {
-            Some(TuneBody::Facts(facts)) => facts.kind(),
-            _ => "unknown kind (its tuner is of an older version)".to_owned(),
+        match self.host_facts() {
+            Some(facts) => facts.kind(),
+            None => "unknown kind (its tuner is of an older version)".to_owned(),
         }
     }
 }

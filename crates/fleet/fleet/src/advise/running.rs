@@ -11,6 +11,6 @@ mod trend;
 
 pub use outlook::{OUTLOOK_WEEKS_MAX, UseOutlook, outlook};
 pub use state::{
-    AllowanceMet, HOST_CPU_CEILING, HostState, ResourceState, USE_HEADROOM, UseLimit, UsedResource,
+    AllowanceMet, HOST_CPU_CEILING, HostUse, ResourceState, USE_HEADROOM, UseLimit, UsedResource,
 };
 pub use trend::{DayPeak, GrowthRange, NoTrend, TREND_DAYS_MIN, UseTrend, use_trend};

@@ -1,6 +1,6 @@
 //! Points of figures: what is known of a server or router at one moment, in 32 bytes.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::code::FigureCode;
 
@@ -51,7 +51,8 @@ impl FigurePoint {
 macro_rules! rates {
     ($(#[$documentation:meta])* $name:ident { $($(#[$of_field:meta])* $field:ident,)* }) => {
         $(#[$documentation])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct $name {
             $(
                 $(#[$of_field])*

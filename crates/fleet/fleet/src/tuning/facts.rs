@@ -75,6 +75,11 @@ impl HostFacts {
         Ok(Some(facts))
     }
 
+    /// CPUs in use, if the list is one.
+    pub fn cpu_count(&self) -> Option<u32> {
+        cpu_count(&self.cpus)
+    }
+
     /// The kind of host, in words: hosts with the same words are of one kind. It names no interface, and memory to a GiB: machines of
     /// one type differ by what their firmware keeps.
     pub fn kind(&self) -> String {
@@ -83,7 +88,7 @@ impl HostFacts {
         machine.into_iter().for_each(|machine| {
             let _ = write!(words, "{machine}, ");
         });
-        let cpus = match cpu_count(&self.cpus) {
+        let cpus = match self.cpu_count() {
             Some(1) => "1 CPU".to_owned(),
             Some(count) => format!("{count} CPUs"),
             None => "CPUs unknown".to_owned(),

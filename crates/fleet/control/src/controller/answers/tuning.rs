@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 
 use admin::api::ApiReply;
 use fleet::tuning::{
-    AnswerDigest, CheckedHost, FindingRow, HostAnswer, HostPlace, HostPlan, HostScope, NoAnswer, PlanGroup,
-    PlannedHost, TuningState, finding_rows, plan_groups,
+    AnswerDigest, CheckedHost, FindingRow, HostAnswer, HostFacts, HostPlace, HostPlan, HostScope, NoAnswer,
+    PlanGroup, PlannedHost, TuningState, finding_rows, plan_groups,
 };
 use fleet::{HostId, TuneAskId};
 use serde_json::{Value, json};
@@ -67,7 +67,12 @@ pub(crate) fn check_document(scope: &HostScope, asked: &AskedHosts<'_>) -> ApiRe
         write_rows(&mut text, &rows, &kinds)
     })();
     written.expect("writing to memory does not fail");
-    let host = |one: &CheckedHost<'_>| json!({"host": one.host, "kind": one.kind, "check": one.check});
+    let facts: BTreeMap<&HostId, Option<&HostFacts>> =
+        given.iter().map(|(place, answer)| (&place.host, answer.host_facts())).collect();
+    let host = |one: &CheckedHost<'_>| {
+        let facts = facts.get(one.host).copied().flatten();
+        json!({"host": one.host, "kind": one.kind, "facts": facts, "check": one.check})
+    };
     let each: Option<Vec<Value>> = (checks.len() <= CHECKS_SHOWN).then(|| checks.iter().map(host).collect());
     let json = json!({
         "hosts": asked.len(), "answered": checks.len(), "oldest_s": oldest_s, "scope": scope.to_string(),

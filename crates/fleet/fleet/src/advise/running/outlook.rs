@@ -95,6 +95,21 @@ impl UseOutlook {
         }
     }
 
+    /// For programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::AllowanceMet => "allowance_met",
+            Self::Reached => "reached",
+            Self::Full => "full",
+            Self::Binds { .. } => "binds",
+            Self::NotBefore(_) => "not_before",
+            Self::NotForAYear => "not_for_a_year",
+            Self::NoTrend(_) | Self::NoHistoryAsked => "no_trend",
+            Self::NoLimit => "limit_unknown",
+            Self::NoUse => "use_unknown",
+        }
+    }
+
     /// In words.
     pub fn words(&self) -> String {
         match self {

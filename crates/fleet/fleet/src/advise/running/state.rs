@@ -60,15 +60,19 @@ pub struct ResourceState {
 
 /// One host.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HostState {
+pub struct HostUse {
     /// Its name.
     pub host: String,
     /// What it is, as far as it is known: `r5.2xlarge`.
     pub shape: Option<String>,
     /// Servers on it that belong together.
     pub servers: Vec<String>,
+    /// Addresses of its servers' pages, by which Prometheus knows them.
+    pub instances: Vec<String>,
     /// Its resources.
     pub resources: Vec<ResourceState>,
+    /// Allowances that were used up and limit no resource of a server.
+    pub met: Vec<AllowanceMet>,
 }
 
 /// The share of each limit that is used on purpose, at most: the rest is for what was not foreseen. As in a workload without `headroom`.
@@ -116,6 +120,17 @@ impl UsedResource {
             "pps" | "rx_hw_ratelimit" | "tx_hw_ratelimit" => Some(Self::Packets),
             "conntrack" => Some(Self::Connections),
             _ => None,
+        }
+    }
+}
+
+impl HostUse {
+    /// Notes an allowance that was used up, at the resource that it limits.
+    pub fn note_allowance(&mut self, met: AllowanceMet) {
+        let limits = UsedResource::of_allowance(&met.name);
+        match self.resources.iter_mut().find(|state| Some(state.resource) == limits) {
+            Some(state) => state.met.push(met),
+            None => self.met.push(met),
         }
     }
 }

@@ -25,7 +25,7 @@ const TOKEN_LEN_MAX: usize = 16 << 10;
 
 /// A server and the path below which its API is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PrometheusServer {
+pub(crate) struct PrometheusServer {
     is_encrypted: bool,
     host: String,
     port: u16,
@@ -33,7 +33,7 @@ pub(super) struct PrometheusServer {
 }
 
 /// A server with what it takes to ask it.
-pub(super) struct PrometheusClient {
+pub(crate) struct PrometheusClient {
     client: HttpClient,
     below: String,
     token: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct PrometheusClient {
 
 impl PrometheusServer {
     /// Parses `http[s]://host[:port][/path]`, an IPv6 address in brackets.
-    pub(super) fn parse(text: &str) -> Result<PrometheusServer, String> {
+    pub(crate) fn parse(text: &str) -> Result<PrometheusServer, String> {
         let wrong = || format!("expected http://HOST:PORT or https://HOST:PORT, found `{text}`");
         let (is_encrypted, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
@@ -71,7 +71,7 @@ impl PrometheusServer {
     }
 
     /// A client that trusts those authorities, or the system's, and shows that token.
-    pub(super) fn client(
+    pub(crate) fn client(
         &self,
         ca: Option<&Path>,
         token: Option<&Path>,
@@ -99,7 +99,8 @@ impl PrometheusServer {
         Ok(PrometheusClient { client, below: self.path.clone(), token })
     }
 
-    fn authority(&self) -> String {
+    /// `HOST:PORT`
+    pub(crate) fn address(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),
@@ -109,13 +110,13 @@ impl PrometheusServer {
 
 impl fmt::Display for PrometheusServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", if self.is_encrypted { "https" } else { "http" }, self.authority(), self.path)
+        write!(f, "{}://{}{}", if self.is_encrypted { "https" } else { "http" }, self.address(), self.path)
     }
 }
 
 impl PrometheusClient {
     /// The body of an answer. One with the status of an error has it, too, if it is JSON: it says why.
-    pub(super) fn get(&self, path: &str) -> io::Result<String> {
+    pub(crate) fn get(&self, path: &str) -> io::Result<String> {
         let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
         let header = bearer.as_deref().map(|bearer| (AUTHORIZATION, bearer));
         let path = format!("{}{path}", self.below);
