@@ -156,8 +156,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
             read(&job.place, &format!("/v1/diff?from={}{to}", job.from))
         }
         Job::Why(job) => {
-            let view =
-                job.view.as_ref().map_or(String::new(), |view| format!("&view={}", escaped(view)));
+            let view = job.view.as_ref().map_or(String::new(), |view| format!("&view={}", escaped(view)));
             read(&job.place, &format!("/v1/why?key={}{view}", escaped(&job.key)))
         }
         Job::Policy(PolicyArguments { job: PolicyJob::Show(job) }) => read(&job.place, "/v1/policy"),

@@ -2,6 +2,7 @@
 
 mod advise;
 mod advise_import;
+mod advise_running;
 mod closed_pipe;
 mod first_process;
 mod howto;

@@ -1,5 +1,6 @@
 //! The built binary over real sockets, beside memcacheds, clients and networks.
 
+mod advise;
 mod client_pages;
 mod clients;
 mod console;

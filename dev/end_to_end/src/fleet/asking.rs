@@ -97,6 +97,29 @@ impl Fleet {
         self.control_with("ca", words)
     }
 
+    /// What `advise` says with these words about the fleet, or what it says instead.
+    ///
+    /// # Errors
+    /// What was said on standard error.
+    pub fn advise(&self, words: &[&str]) -> Result<String, String> {
+        self.advise_with("ca/operator.pem", words)
+    }
+
+    /// The same for somebody with another role.
+    ///
+    /// # Errors
+    /// What was said on standard error.
+    pub fn advise_as(&self, role: &str, words: &[&str]) -> Result<String, String> {
+        self.advise_with(&format!("{role}.pem"), words)
+    }
+
+    fn advise_with(&self, certificate: &str, words: &[&str]) -> Result<String, String> {
+        let all: Vec<String> = self.ports.iter().map(|port| port.1.to_string()).collect();
+        let mut command = self.verb("advise");
+        command.args(words).args(["--control", &all.join(","), "--tls-ca", "ca/authority.pem"]);
+        self.try_run(command.args(["--tls-cert", certificate]))
+    }
+
     /// What `control status` says.
     pub fn status(&self) -> String {
         self.try_control(&["status"]).unwrap_or_else(|error| error)

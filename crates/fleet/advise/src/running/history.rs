@@ -25,6 +25,8 @@ pub struct HistoryQuery {
 const WINDOW: &str = "10m";
 /// Points of a day, of which three quarters have to be there.
 const POINTS_OF_DAY_MIN: u32 = 144 / 4 * 3;
+/// Days of a week.
+const WEEK_DAYS: usize = 7;
 /// Days after which an allowance that was used up says nothing about now.
 const ALLOWANCE_DAYS: u64 = 7;
 
@@ -171,11 +173,14 @@ impl UseHistory {
     }
 }
 
+/// Where there is no trend, what the busiest of the last days had counts, too: now may be the quietest minute of the week.
 fn put_trend(state: &mut ResourceState, peaks: &[DayPeak]) {
-    state.trend = Some(use_trend(peaks));
-    // What nobody else knows is what the busiest of the last days had.
-    let recent = peaks.iter().rev().take(7).map(|peak| peak.value);
-    state.used = state.used.or(recent.reduce(f64::max));
+    let trend = use_trend(peaks);
+    let recent = peaks.iter().rev().take(WEEK_DAYS).map(|peak| peak.value).reduce(f64::max);
+    if trend.is_err() || state.used.is_none() {
+        state.used = [state.used, recent].into_iter().flatten().reduce(f64::max);
+    }
+    state.trend = Some(trend);
 }
 
 /// A point at midnight is that of the day before.

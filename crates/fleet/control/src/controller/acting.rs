@@ -3,7 +3,7 @@
 //! Only here are events carried out: parts changed, decisions written in the register, acts recorded, and orders put at seats.
 //! (`controller.rs` asks parts whether their time has come, and `answers/signing.rs` writes which join tokens are left.) Each
 //! file calls only later ones of this list: `commands` (of people), `hearing` (turns, probes, other controllers, the register), `upkeep` and `healing` (with
-//! the time), `publishing` (a content becomes the target), `standards` (hosts that may be tuned), `orders`. `status`, `summary`, `needs`, `figures` and `tuning` say what is known; `tuning` also asks hosts, which changes nothing.
+//! the time), `publishing` (a content becomes the target), `standards` (hosts that may be tuned), `orders`. `status`, `summary`, `needs`, `resources`, `figures` and `tuning` say what is known; `tuning` also asks hosts, which changes nothing.
 
 pub(crate) mod changes;
 mod commands;
@@ -14,6 +14,7 @@ mod needs;
 pub(crate) mod orders;
 mod publishing;
 pub(crate) mod request_sums;
+mod resources;
 mod standards;
 mod status;
 mod summary;

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use fleet::MemberId;
 use fleet::rollout::RolloutState;
 use fleet::tuning::standards::StandardState;
-use fleet::tuning::{FindingLine, FindingSeverity, HostAnswer};
+use fleet::tuning::{FindingLine, FindingSeverity};
 use fleet::waves::{ChangeState, WaitsFor};
 use serde::Serialize;
 use stdx::words::counted;
 
 use super::figures::RouterCode;
+use super::resources::{ALLOWANCE_RULE, findings, pressed_hosts, pressed_words};
 use crate::controller::Controller;
 use crate::controller::answers::changes::waits_words;
 use crate::controller::answers::signing::certificate_words;
 use crate::controller::answers::standards::waiting_hosts;
 use crate::controller::observing::member_facts::{MemberCode, MemberState};
 use crate::controller::tuning::standards::HostStandards;
-use crate::service::turn::TuneBody;
 
 /// Names in an entry about several routers or hosts.
 const NAMES_MAX: usize = 5;
@@ -87,6 +87,7 @@ pub(super) fn needs(
     needs.extend(of_routers(controller));
     needs.extend(of_hosts(controller));
     needs.extend(of_findings(controller));
+    needs.extend(of_cpus(controller));
     needs.extend(of_standards(controller, standards));
     needs.sort();
     needs
@@ -235,14 +236,15 @@ fn of_hosts(controller: &Controller) -> Vec<Need> {
     needs
 }
 
-/// One entry for each rule whose finding is critical, which is about the first of its hosts: many may have the same.
+/// One entry for each rule whose finding is critical, which is about the first of its hosts: many may have the same. An allowance of the
+/// cloud that was used up is a limit that was met, however little was held back.
 fn of_findings(controller: &Controller) -> Vec<Need> {
     let mut rules: BTreeMap<&str, (&FindingLine, Vec<String>)> = BTreeMap::new();
     for (host, record) in controller.agents.iter() {
-        let HostAnswer::Given(answer) = controller.tuning.check_of(Some(record)) else { continue };
-        let TuneBody::Check(check) = answer.body else { continue };
-        let is_critical = |finding: &&FindingLine| finding.severity == FindingSeverity::Critical;
-        for finding in check.findings.iter().filter(is_critical) {
+        let needs_somebody = |finding: &&FindingLine| {
+            finding.severity == FindingSeverity::Critical || finding.rule == ALLOWANCE_RULE
+        };
+        for finding in findings(controller, record).iter().filter(needs_somebody) {
             let (_, hosts) = rules.entry(&finding.rule).or_insert((finding, Vec::new()));
             if hosts.last().is_none_or(|last| *last != host.as_str()) {
                 hosts.push(host.to_string());
@@ -256,6 +258,14 @@ fn of_findings(controller: &Controller) -> Vec<Need> {
         Need::new(Urgency::Soon, NeedAbout::Host(hosts[0].clone()), text, Some(command))
     };
     rules.into_iter().map(need).collect()
+}
+
+/// One entry for all hosts whose servers use more CPU than is planned, about the fullest.
+fn of_cpus(controller: &Controller) -> Option<Need> {
+    let pressed = pressed_hosts(controller);
+    let text = sentence(&pressed_words(&pressed)?);
+    let command = "evenkeel advise --running --control ADDR".to_owned();
+    Some(Need::new(Urgency::Note, NeedAbout::Host(pressed[0].host.to_string()), text, Some(command)))
 }
 
 /// One entry for all hosts: a standard may be new to thousands of them.

@@ -44,7 +44,8 @@ impl Controller {
         let standards = HostStandards::of(view, &self.agents);
         let (standard_lines, standards) = standards_status(tunings, &standards, &self.tuning.standards);
         let mut text = String::new();
-        for line in self.first_lines().iter().chain(&notes).chain(&standard_lines) {
+        let resources = self.resource_lines();
+        for line in self.first_lines().iter().chain(&notes).chain(&standard_lines).chain(&resources) {
             writeln!(text, "{line}").expect("writing to memory does not fail");
         }
         write_members(&mut text, &members).expect("writing to memory does not fail");
@@ -62,6 +63,7 @@ impl Controller {
             "changes": self.tuning.changes.iter().map(|(_, open)| change_brief(open.change())).collect::<Vec<_>>(),
             "standards": standards,
             "health": notes,
+            "resources": resources,
             "members": members,
             "routers": routers,
             "agents": self.agents_json(),

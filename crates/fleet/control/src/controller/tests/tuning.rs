@@ -4,6 +4,7 @@ mod changes;
 mod standards;
 
 use fleet::TuneAskId;
+use fleet::figures::MemberTally;
 use fleet::tuning::{AnswerDigest, FindingSeverity, HostCheck, HostFacts, HostPlan, TuningState};
 
 use super::*;
@@ -21,7 +22,9 @@ pub(super) struct FakeTuner {
     kernel: &'static str,
     /// What a profile would set.
     wanted: &'static str,
-    /// How bad it is what its tuner finds.
+    /// What its tuner finds.
+    rule: &'static str,
+    /// How bad that is.
     severity: &'static str,
     texts: BTreeMap<AnswerDigest, String>,
     /// How many texts it was asked for.
@@ -30,7 +33,14 @@ pub(super) struct FakeTuner {
 
 impl FakeTuner {
     pub(super) fn new(kernel: &'static str, wanted: &'static str) -> FakeTuner {
-        FakeTuner { kernel, wanted, severity: "note", texts: BTreeMap::new(), sent: 0 }
+        FakeTuner {
+            kernel,
+            wanted,
+            rule: "swappiness-high",
+            severity: "note",
+            texts: BTreeMap::new(),
+            sent: 0,
+        }
     }
 
     fn keep(&mut self, body: TuneBody) -> AnswerDigest {
@@ -40,12 +50,16 @@ impl FakeTuner {
     }
 
     fn facts(&mut self) -> Option<AnswerDigest> {
-        Some(self.keep(TuneBody::Facts(HostFacts { kernel: self.kernel.to_owned(), ..HostFacts::default() })))
+        Some(self.keep(TuneBody::Facts(HostFacts {
+            kernel: self.kernel.to_owned(),
+            cpus: "0-3".to_owned(),
+            ..HostFacts::default()
+        })))
     }
 
     pub(super) fn look(&mut self) -> TuneAnswer {
         let finding = json!({
-            "rule": "swappiness-high", "severity": self.severity, "subject": "vm", "cause": "c", "verdict": "fixable", "consequences": [],
+            "rule": self.rule, "severity": self.severity, "subject": "vm", "cause": "c", "verdict": "fixable", "consequences": [],
         });
         let json = json!({"window_s": 1.0, "findings": [finding]});
         let check = HostCheck::read(&json, TuningState::default()).expect("a check").check;
@@ -192,6 +206,63 @@ fn a_critical_finding_needs_somebody() {
         "command": "evenkeel control tune check --hosts host=h1",
     }]);
     assert_eq!(needs(&mut stage), expected);
+}
+
+#[test]
+fn an_allowance_that_was_used_up_and_cpus_above_their_headroom_are_told() {
+    let mut stage = Stage::known(3);
+    let mut tuner =
+        FakeTuner { rule: "allowance-exceeded", severity: "warning", ..FakeTuner::new("6.1", "10") };
+    for at in 0..2 {
+        stage.agents[at].report.tune = Some(saying(tuner.look()));
+    }
+    for _ in 0..2 {
+        (0..2).for_each(|at| turn(&mut stage, at, &mut tuner));
+    }
+    let texts = |stage: &mut Stage| -> Vec<String> {
+        let needs = asked(stage, ControlQuestion::Summary).1["needs"].clone();
+        let texts = needs
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|need| need["text"].as_str().expect("a text").to_owned());
+        texts.collect()
+    };
+    let met = "The tuner finds allowance-exceeded at 2 hosts (h1, h2): vm: c.".to_owned();
+    assert_eq!(texts(&mut stage), [met.clone()]);
+    let tell = |stage: &mut Stage, cpus: [u64; 3], count: usize| {
+        for _ in 0..count {
+            stage.rounds(15);
+            let at_ms = stage.now_ms;
+            for (at, cpus) in cpus.into_iter().enumerate() {
+                let tally = &mut stage.agents[at].report.members[0].figures;
+                let before = tally.as_ref().and_then(|tally| tally.cpu_ms).unwrap_or(0);
+                let cpu_ms = Some(before + cpus * 15 * 100);
+                *tally =
+                    Some(Box::new(MemberTally { at_ms, pid: Some(1), cpu_ms, ..MemberTally::default() }));
+            }
+            stage.rounds(1);
+        }
+    };
+    // Tenths of a CPU; each of the hosts that say what they are has four. The third does not say it.
+    tell(&mut stage, [30, 20, 39], 5);
+    assert_eq!(texts(&mut stage), [met.clone()], "a minute is too short");
+    tell(&mut stage, [30, 20, 39], 45);
+    let found = texts(&mut stage);
+    let [first, second] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(*first, met);
+    assert!(second.starts_with("Servers use more CPU than is planned on 1 host (h1): 7"), "{second}");
+    assert!(second.contains(" % of the CPUs of h1 in the last ten minutes, and 60 % leave room"), "{second}");
+    let status = asked(&mut stage, ControlQuestion::Status).1;
+    assert_eq!(status["resources"].as_array().map(Vec::len), Some(2), "{status}");
+    let text = status["text"].as_str().expect("a text");
+    assert!(
+        text.contains("servers use more CPU than is planned on 1 host (h1)")
+            && text.contains("c: 2 hosts (h1, h2)"),
+        "{text}"
+    );
+    tell(&mut stage, [10, 10, 39], 45);
+    assert_eq!(texts(&mut stage), [met], "it is over");
 }
 
 #[test]
