@@ -110,14 +110,24 @@ fn wrong_files_and_command_lines_are_refused_with_their_status() {
     assert!(out.contains("No shape of the catalogue carries this workload."), "{out}");
 }
 
-fn served(mut command: Command) -> (Running, String) {
+fn served(command: Command) -> (Running, String) {
+    let (server, address, _) = served_until(command, &[" serves on "]);
+    (server, address)
+}
+
+fn served_with_page(command: Command) -> (Running, String, String) {
+    served_until(command, &[" serves on ", "metrics at http://"])
+}
+
+/// A server that has said this, its address, and what it has said.
+fn served_until(mut command: Command, words: &[&str]) -> (Running, String, String) {
     let mut child: Child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut said, mut stderr) = (String::new(), BufReader::new(child.stderr.take().unwrap()));
-    while !said.contains(" serves on ") {
+    while !words.iter().all(|words| said.contains(words)) {
         assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
     }
     let address = said.split(" serves on ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
-    (Running(child), address)
+    (Running(child), address, said)
 }
 
 /// 100 items of 200 bytes, and then gets until somebody says that it is enough.
@@ -146,13 +156,14 @@ fn use_server(address: &str, is_enough: &AtomicBool) {
 fn a_running_server_is_the_workload() {
     let folder = Folder::new("server");
     let mut command = Command::new(EVENKEEL);
-    command.args(["serve", "-l", "127.0.0.1", "-p", "-1", "-m", "64"]);
-    let (_server, address) = served(command);
+    command.args(["serve", "-l", "127.0.0.1", "-p", "-1", "-m", "64", "--metrics-listen", "127.0.0.1:0"]);
+    let (_server, address, said) = served_with_page(command);
+    let page = said.split("metrics at http://").nth(1).unwrap().split("/metrics").next().unwrap();
     let is_enough = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| use_server(&address, &is_enough));
         let words = format!(
-            "--server {address} --seconds 1 --servers 1000 --zones 3 --catalogue own.toml --cloud own --region cellar --json"
+            "--server {address} --metrics {page} --seconds 1 --servers 1000 --zones 3 --catalogue own.toml --cloud own --region cellar --json"
         );
         let shown = folder.advise(&words);
         is_enough.store(true, Ordering::Relaxed);
@@ -171,6 +182,8 @@ fn a_running_server_is_the_workload() {
         assert!((205.0..=215.0).contains(&bytes), "{bytes}");
         assert_eq!(figure("hit_ratio").0, 1.0);
         assert_eq!(document["workload"], format!("as 1000 servers like {address}"));
+        assert!(document["seen"]["cpu_us_of_a_request"].as_f64().unwrap() > 0.0, "{document}");
+        assert!(document["seen"]["service_p99_us"].as_u64().unwrap() > 0, "its page knows it: {document}");
         let hosts = document["best"][0]["hosts"].as_u64().unwrap();
         assert!(hosts > 0 && hosts.is_multiple_of(3), "{hosts}: as many in each zone");
     });

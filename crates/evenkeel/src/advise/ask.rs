@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use advise::catalogue::{CATALOGUE_LEN_MAX, Catalogue};
 use advise::report::{self, AdviceQuestion};
+use advise::running::ServerSeen;
 use advise::{
     AroundFleet, AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, fleet_workloads, parse_workload,
     replace_costs, usual_inputs,
@@ -12,6 +13,7 @@ use advise::{
 use clap::value_parser;
 use control::ControlPlace;
 use fleet::advise::{AdviceInputs, CacheWorkload, HostShape};
+use serde_json::Value;
 use wire::ServerAddress;
 
 use super::running::{self, RunningArguments};
@@ -137,13 +139,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(what, Some(hint)));
     }
     let (mut answers, mut has_all) = (Vec::new(), true);
-    for workload in workloads {
+    for (workload, seen) in workloads {
         let mut inputs = usual_inputs(workload);
         if let (Some(text), Some(path)) = (&costs, &arguments.costs) {
             replace_costs(&mut inputs, text).map_err(|error| of_file(path, error))?;
         }
         let (answer, has_shape) = answer(arguments, &inputs, &shapes)?;
-        answers.push(answer);
+        answers.push(with_seen(answer, seen, arguments.json));
         has_all &= has_shape;
     }
     let text = match arguments.json && !arguments.control.is_empty() {
@@ -174,8 +176,19 @@ fn answer(
     Ok((text, !advice.best.is_empty()))
 }
 
-/// One, or one of each cluster.
-fn workloads(arguments: &Arguments) -> Result<Vec<CacheWorkload>, Failure> {
+/// An answer with what was seen at the server that it is about.
+fn with_seen(answer: String, seen: Option<ServerSeen>, is_json: bool) -> String {
+    let Some(seen) = seen else { return answer };
+    if !is_json {
+        return answer + &seen.text();
+    }
+    let mut document: Value = serde_json::from_str(&answer).expect("it was just written as JSON");
+    document["seen"] = seen.json();
+    format!("{document:#}\n")
+}
+
+/// One, or one of each cluster, and what was seen beside it.
+fn workloads(arguments: &Arguments) -> Result<Vec<(CacheWorkload, Option<ServerSeen>)>, Failure> {
     if arguments.control.is_empty() {
         return workload(arguments).map(|workload| vec![workload]);
     }
@@ -188,10 +201,12 @@ fn workloads(arguments: &Arguments) -> Result<Vec<CacheWorkload>, Failure> {
         headroom: HEADROOM,
     };
     let figures = running::figures(arguments)?;
-    fleet_workloads(&figures, &around).map_err(|error| Failure::other(error).with_status(STATUS_FILE))
+    let workloads = fleet_workloads(&figures, &around);
+    let workloads = workloads.map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
+    Ok(workloads.into_iter().map(|workload| (workload, None)).collect())
 }
 
-fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
+fn workload(arguments: &Arguments) -> Result<(CacheWorkload, Option<ServerSeen>), Failure> {
     let Some(path) = &arguments.workload else {
         let Some(place) = &arguments.server else {
             let hint = "docs/advise/README.md has a file to begin with".to_owned();
@@ -213,10 +228,12 @@ fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
             survives_zone: arguments.survive_zone,
             headroom: HEADROOM,
         };
-        return server::workload(place, arguments.seconds, &around);
+        let measured = server::workload(place, arguments.seconds, arguments.metrics.as_ref(), &around)?;
+        return Ok((measured.0, Some(measured.1)));
     };
     let text = text_of(path, WORKLOAD_LEN_MAX)?;
-    parse_workload(&text).map_err(|error| of_file(path, error))
+    let workload = parse_workload(&text).map_err(|error| of_file(path, error))?;
+    Ok((workload, None))
 }
 
 pub(super) fn named(place: &ServerAddress) -> String {

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use advise::catalogue::Catalogue;
 use advise::running::{
-    FleetDocuments, HostCounters, RunningGroup, ServerPageReading, ServerReadings, UseHistory, fleet_groups,
-    history_queries, running_json, running_text, server_group,
+    FleetDocuments, RunningGroup, ServerReadings, UseHistory, fleet_groups, history_queries, running_json,
+    running_text, server_group,
 };
 use fleet::advise::HostShape;
 use lab::weeks::prometheus::{ServiceFigure, paths};
@@ -17,7 +17,7 @@ use super::ask::{self, Arguments, named};
 use super::server::{self, STATUS_NO_ANSWER};
 use crate::control::{Place, escaped};
 use crate::failure::{Failure, say};
-use crate::peers::prometheus::{PrometheusClient, PrometheusServer};
+use crate::peers::prometheus::PrometheusServer;
 use crate::terminal::output::print;
 
 /// What is left, and when it is used up
@@ -146,18 +146,8 @@ fn of_server(
     shape: Option<&HostShape>,
 ) -> Result<RunningGroup, Failure> {
     let name = named(place);
-    let client = arguments.metrics.as_ref().map(|page| page.client(None, None)).transpose()?;
-    let (mut counters, mut pages) = (Vec::new(), Vec::new());
-    let mut beside = || {
-        if let (Some(client), Some(page)) = (&client, &arguments.metrics) {
-            let (counted, read) = page_of(client, page)?;
-            counters.extend(counted);
-            pages.push(read);
-        }
-        Ok(())
-    };
-    let answers = server::ask_twice(place, &name, arguments.seconds, &mut beside)?;
-    if client.is_some() && counters.len() < 2 {
+    let (answers, page) = server::ask_with_page(place, &name, arguments.seconds, arguments.metrics.as_ref())?;
+    if arguments.metrics.is_some() && page.counters().is_none() {
         say(format_args!(
             "evenkeel: advise: the server could not read its host's counters, so packets are not known"
         ));
@@ -169,38 +159,12 @@ fn of_server(
         stats: [before, after],
         seconds: answers.seconds,
         peak: arguments.peak,
-        counters: pair(&counters),
-        pages: pair(&pages),
+        counters: page.counters(),
+        pages: page.reports(),
         instance: arguments.running.instance.as_deref().or(page_name.as_deref()),
         shape,
     };
     server_group(&readings).map_err(|error| server::is_no_workload(&name, error))
-}
-
-fn pair<T>(readings: &[T]) -> Option<[&T; 2]> {
-    match readings {
-        [before, after] => Some([before, after]),
-        _ => None,
-    }
-}
-
-fn page_of(
-    client: &PrometheusClient,
-    page: &PrometheusServer,
-) -> Result<(Option<HostCounters>, ServerPageReading), Failure> {
-    let get = |path: &str| {
-        let answer = client.get(path);
-        answer.map_err(|error| {
-            Failure::system(format!("ask {page} for {path}"), error).with_status(STATUS_NO_ANSWER)
-        })
-    };
-    let is_none = |why: String| {
-        let failure = Failure::other(anyhow::anyhow!("{page}: {why}")).with_status(ask::STATUS_FILE);
-        failure.hint("--metrics takes the address of `evenkeel serve --metrics-listen`; a memcached has none")
-    };
-    let counters = HostCounters::parse(&get("/metrics")?).map_err(is_none)?;
-    let reading = ServerPageReading::parse(&get("/api/v1/stats")?).map_err(is_none)?;
-    Ok((counters, reading))
 }
 
 fn history(

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use advise::running::{HostCounters, ServerPageReading, ServerSeen, server_seen};
 use advise::{AroundServer, ServerStats, measured_workload};
 use fleet::advise::CacheWorkload;
 use os::clock::{Stopwatch, pause};
@@ -10,6 +11,7 @@ use wire::{Deadline, ServerAddress, Wire};
 
 use super::ask::STATUS_FILE;
 use crate::failure::Failure;
+use crate::peers::prometheus::{PrometheusClient, PrometheusServer};
 
 /// It does not answer (EX_UNAVAILABLE).
 pub(super) const STATUS_NO_ANSWER: u8 = 69;
@@ -26,16 +28,79 @@ pub(super) struct ServerAnswers {
     settings: ServerStats,
 }
 
-/// The workload of a server.
+/// What its page has said, twice; nothing of a server without one.
+#[derive(Default)]
+pub(super) struct PageAnswers {
+    counters: Vec<HostCounters>,
+    reports: Vec<ServerPageReading>,
+}
+
+/// The workload of a server, and what was seen beside it.
 pub(super) fn workload(
     place: &ServerAddress,
     seconds: u32,
+    page: Option<&PrometheusServer>,
     around: &AroundServer,
-) -> Result<CacheWorkload, Failure> {
-    let answers = ask_twice(place, &around.name, seconds, &mut || Ok(()))?;
-    let [before, after] = &answers.stats;
-    measured_workload([before, after], answers.seconds, [&answers.slabs, &answers.settings], around)
+) -> Result<(CacheWorkload, ServerSeen), Failure> {
+    let (answers, page) = ask_with_page(place, &around.name, seconds, page)?;
+    let stats = [&answers.stats[0], &answers.stats[1]];
+    let workload = measured_workload(stats, answers.seconds, [&answers.slabs, &answers.settings], around);
+    workload
+        .and_then(|workload| Ok((workload, server_seen(stats, page.reports())?)))
         .map_err(|error| is_no_workload(&around.name, error))
+}
+
+/// Asks a server and its page, waits, and asks again.
+pub(super) fn ask_with_page(
+    place: &ServerAddress,
+    name: &str,
+    seconds: u32,
+    page: Option<&PrometheusServer>,
+) -> Result<(ServerAnswers, PageAnswers), Failure> {
+    let client = page.map(|page| page.client(None, None)).transpose()?;
+    let mut said = PageAnswers::default();
+    let answers = ask_twice(place, name, seconds, &mut || match (&client, page) {
+        (Some(client), Some(page)) => said.read(client, page),
+        _ => Ok(()),
+    })?;
+    Ok((answers, said))
+}
+
+impl PageAnswers {
+    fn read(&mut self, client: &PrometheusClient, page: &PrometheusServer) -> Result<(), Failure> {
+        let get = |path: &str| {
+            let answer = client.get(path);
+            answer.map_err(|error| {
+                Failure::system(format!("ask {page} for {path}"), error).with_status(STATUS_NO_ANSWER)
+            })
+        };
+        let is_none = |why: String| {
+            let failure = Failure::other(anyhow::anyhow!("{page}: {why}")).with_status(STATUS_FILE);
+            failure.hint(
+                "--metrics takes the address of `evenkeel serve --metrics-listen`; a memcached has none",
+            )
+        };
+        self.counters.extend(HostCounters::parse(&get("/metrics")?).map_err(is_none)?);
+        self.reports.push(ServerPageReading::parse(&get("/api/v1/stats")?).map_err(is_none)?);
+        Ok(())
+    }
+
+    /// Counters of the host, if both readings have them.
+    pub(super) fn counters(&self) -> Option<[&HostCounters; 2]> {
+        pair(&self.counters)
+    }
+
+    /// Reports of the server.
+    pub(super) fn reports(&self) -> Option<[&ServerPageReading; 2]> {
+        pair(&self.reports)
+    }
+}
+
+fn pair<T>(readings: &[T]) -> Option<[&T; 2]> {
+    match readings {
+        [before, after] => Some([before, after]),
+        _ => None,
+    }
 }
 
 /// Statistics that cannot be used.
@@ -44,7 +109,7 @@ pub(super) fn is_no_workload(name: &str, error: impl Into<anyhow::Error>) -> Fai
 }
 
 /// Asks, waits, and asks again on the same connection. What is to be read beside it is read after each of the two.
-pub(super) fn ask_twice(
+fn ask_twice(
     place: &ServerAddress,
     name: &str,
     seconds: u32,

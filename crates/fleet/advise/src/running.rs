@@ -7,6 +7,7 @@ mod history;
 mod limits;
 mod page;
 mod report;
+mod seen;
 mod server;
 
 pub use fleet_figures::{FleetDocuments, fleet_groups};
@@ -14,6 +15,7 @@ pub use history::{HistoryQuery, UseHistory, history_queries};
 pub use limits::HostKnown;
 pub use page::{HostCounters, ServerPageReading};
 pub use report::{running_json, running_text};
+pub use seen::{ServerSeen, server_seen};
 pub use server::{ServerReadings, server_group};
 
 use fleet::advise::running::HostUse;

@@ -6,7 +6,8 @@ use fleet::advise::running::{AllowanceMet, HostUse, ResourceState, UsedResource}
 use super::RunningGroup;
 use super::limits::{HostKnown, of_setting, smaller};
 use super::page::{HostCounters, ServerPageReading, busiest, grown};
-use crate::report::amount::{percent, short};
+use super::seen::ghost_words;
+use crate::report::amount::short;
 use crate::server_stats::{ServerStats, ServerStatsError};
 
 /// What was read of a server.
@@ -131,12 +132,7 @@ fn memory(readings: &ServerReadings<'_>) -> Result<ResourceState, ServerStatsErr
     let ghosts = readings.pages.and_then(|[before, after]| after.ghost_share(before));
     let mut notes: Vec<String> = Vec::new();
     notes.extend(evictions.map(|rate| format!("{} items are evicted in a second", short(rate))));
-    notes.extend(ghosts.map(|share| {
-        format!(
-            "{} of what is stored had been evicted a short time before, which more memory would keep",
-            percent(share)
-        )
-    }));
+    notes.extend(ghosts.map(ghost_words));
     Ok(ResourceState {
         used: after.optional("bytes")?,
         limit: of_setting(after.optional("limit_maxbytes")?, "-m"),

@@ -329,9 +329,9 @@ pub(crate) struct HeardAnswer<'a> {
     pub(crate) uid: u32,
 }
 
-impl HeardAnswer<'_> {
+impl<'a> HeardAnswer<'a> {
     /// What the host is, if its tuner says it.
-    pub(crate) fn host_facts(&self) -> Option<&HostFacts> {
+    pub(crate) fn host_facts(&self) -> Option<&'a HostFacts> {
         match self.facts {
             Some(TuneBody::Facts(facts)) => Some(facts),
             _ => None,
