@@ -73,7 +73,7 @@ fn a_file_gets_an_answer_as_text_json_and_picture() {
 fn wrong_files_and_command_lines_are_refused_with_their_status() {
     let folder = Folder::new("refused");
     let write = |name: &str, text: &str| fs::write(folder.0.join(name), text).unwrap();
-    folder.check_refused("--json", 64, "expected --workload FILE or --server ADDR");
+    folder.check_refused("--json", 64, "expected --workload FILE, --server ADDR or --control ADDR");
     folder.check_refused("--workload workload.toml --family r4", 64, "the catalogue has no family `r4`");
     folder.check_refused("--workload missing.toml", 71, "read missing.toml");
     assert!(Command::new("mkfifo").arg(folder.0.join("fifo.toml")).status().unwrap().success());

@@ -166,10 +166,17 @@ const SHORT_HELPS: [ShortHelp; 23] = [
                 "twelve servers like this one, at twice what it has to do now",
             ),
             ("--workload workload.toml --family r5,c5 --json", "two families, for programs"),
+            (
+                "--running --server 10.0.0.1:11211 --shape r5.2xlarge",
+                "what is left on the host of this server, which is one of these",
+            ),
         ],
         flags: &[
             "workload",
             "server",
+            "control",
+            "running",
+            "prometheus",
             "servers",
             "peak",
             "p99",

@@ -28,6 +28,10 @@ pub fn running_text(groups: &[RunningGroup]) -> String {
         }
         if let Some(cluster) = &group.cluster {
             let _ = writeln!(out, "{cluster}: {}; {}", counted(hosts.len(), "host"), first_words(group));
+            let unknown = unknown_limits(group);
+            if !unknown.is_empty() {
+                let _ = writeln!(out, "  not counting what has no known limit: {}", unknown.join(", "));
+            }
         }
         hosts.iter().take(HOSTS_SHOWN).for_each(|one| host(&mut out, one, group.cluster.is_some()));
         if let more @ 1.. = hosts.len().saturating_sub(HOSTS_SHOWN) {
@@ -59,6 +63,15 @@ fn first_words(group: &RunningGroup) -> String {
             None => "when something binds is not known".to_owned(),
         },
     }
+}
+
+/// Resources of which the limit is not known on some host: they may bind before those that are known.
+fn unknown_limits(group: &RunningGroup) -> Vec<&'static str> {
+    let has_none = |resource: &UsedResource| {
+        let states = group.hosts.iter().flat_map(|host| &host.resources);
+        states.filter(|state| state.resource == *resource).any(|state| state.limit.is_none())
+    };
+    UsedResource::ALL.iter().filter(|resource| has_none(resource)).map(|resource| resource.as_str()).collect()
 }
 
 fn is_foretold(outlook: &UseOutlook) -> bool {
@@ -180,12 +193,14 @@ fn amount(resource: UsedResource, value: f64) -> String {
 
 /// The groups for programs.
 pub fn running_json(groups: &[RunningGroup]) -> String {
-    let groups: Vec<Value> = groups
-        .iter()
-        .map(|group| {
-            json!({"cluster": group.cluster, "first": first_words(group), "hosts": group.hosts.iter().map(host_json).collect::<Vec<_>>()})
+    let group = |group: &RunningGroup| {
+        let hosts: Vec<Value> = group.hosts.iter().map(host_json).collect();
+        json!({
+            "cluster": group.cluster, "first": first_words(group), "unknown_limits": unknown_limits(group),
+            "hosts": hosts,
         })
-        .collect();
+    };
+    let groups: Vec<Value> = groups.iter().map(group).collect();
     format!("{:#}\n", json!({"headroom": USE_HEADROOM, "groups": groups}))
 }
 
@@ -273,7 +288,8 @@ mod tests {
     fn what_is_not_known_is_not_shown_as_a_number() {
         let unknown = ResourceState { used: Some(7.0), ..ResourceState::unknown(UsedResource::Packets) };
         let text = running_text(&[group(vec![unknown, ResourceState::unknown(UsedResource::Cpu)])]);
-        assert!(text.starts_with("web: 1 host; when something binds is not known\n"), "{text}");
+        let beginning = "web: 1 host; when something binds is not known\n  not counting what has no known limit: CPU, packets per second\n";
+        assert!(text.starts_with(beginning), "{text}");
         assert!(text.contains("packets per second  ") && text.contains("not known"), "{text}");
         assert!(text.contains("until `evenkeel tune check` reports `allowance-exceeded`"), "{text}");
         let json: Value =
