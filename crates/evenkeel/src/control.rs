@@ -22,9 +22,9 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
 use crate::failure::Failure;
-use ask::read;
+use ask::{Place, read};
 
-pub(crate) use ask::{Place, escaped};
+pub(crate) use ask::{document, escaped};
 pub(crate) use credentials::Credentials;
 pub(crate) use file::read_file;
 pub(crate) use statuses::STATUSES;

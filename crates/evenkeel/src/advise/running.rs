@@ -15,7 +15,7 @@ use wire::ServerAddress;
 
 use super::ask::{self, Arguments, named};
 use super::server::{self, STATUS_NO_ANSWER};
-use crate::control::{Place, escaped};
+use crate::control::{document, escaped};
 use crate::failure::{Failure, say};
 use crate::peers::prometheus::PrometheusServer;
 use crate::terminal::output::print;
@@ -98,11 +98,7 @@ fn shape<'a>(catalogue: &'a Catalogue, name: Option<&str>) -> Result<Option<&'a 
 
 /// Figures of all servers of a fleet.
 pub(super) fn figures(arguments: &Arguments) -> Result<Value, Failure> {
-    place(arguments).document("/v1/figures")
-}
-
-fn place(arguments: &Arguments) -> Place {
-    Place::of(arguments.control.clone(), arguments.credentials.clone())
+    document(&arguments.control, &arguments.credentials, "/v1/figures")
 }
 
 fn of_fleet(
@@ -113,7 +109,8 @@ fn of_fleet(
     let cluster = arguments.cluster.as_deref();
     let figures = figures(arguments)?;
     let scope = cluster.map_or_else(|| "all".to_owned(), |name| format!("cluster={name}"));
-    let checks = place(arguments).document(&format!("/v1/tune/check?hosts={}", escaped(&scope)));
+    let path = format!("/v1/tune/check?hosts={}", escaped(&scope));
+    let checks = document(&arguments.control, &arguments.credentials, &path);
     // A fleet whose hosts have no tuner has figures all the same, without what hosts say of themselves.
     let checks = checks.unwrap_or_else(|failure| {
         say(format_args!("evenkeel: advise: what hosts are is not known: {}", failure.in_one_line()));

@@ -25,7 +25,7 @@ const VARIABLE: &str = "EVENKEEL_CONTROL";
 
 /// Where controllers are, and how the answer is shown.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Place {
+pub(super) struct Place {
     /// Controllers, as HOST:PORT or unix:PATH: the first that answers. Without it, those of the variable EVENKEEL_CONTROL
     #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>)]
     at: Vec<ControlPlace>,
@@ -37,20 +37,6 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Controllers that another command line than that of `control` has named.
-    pub(crate) fn of(at: Vec<ControlPlace>, credentials: Credentials) -> Place {
-        Place { at, credentials, json: false }
-    }
-
-    /// The document at a path, if the controller gives it.
-    pub(crate) fn document(&self, path: &str) -> Result<Value, Failure> {
-        let answer = self.ask(|client, within| client.get(path, within))?;
-        match answer.is_ok() {
-            true => Ok(answer.json),
-            false => Err(Failure::other(anyhow::anyhow!("{}", answer.error())).with_status(STATUS_REFUSED)),
-        }
-    }
-
     /// Whether the command line names controllers.
     pub(super) fn is_given(&self) -> bool {
         !self.at.is_empty()
@@ -75,7 +61,7 @@ impl Place {
     }
 
     /// The answer of the first controller that gives one.
-    pub(crate) fn ask(
+    pub(super) fn ask(
         &self,
         question: impl Fn(&ControlClient, Duration) -> Result<ControlAnswer, ControlFault>,
     ) -> Result<ControlAnswer, Failure> {
@@ -151,6 +137,16 @@ impl Place {
         };
         print(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The document at a path, of controllers that another command line than that of `control` has named.
+pub(crate) fn document(at: &[ControlPlace], credentials: &Credentials, path: &str) -> Result<Value, Failure> {
+    let place = Place { at: at.to_vec(), credentials: credentials.clone(), json: false };
+    let answer = place.ask(|client, within| client.get(path, within))?;
+    match answer.is_ok() {
+        true => Ok(answer.json),
+        false => Err(Failure::other(anyhow::anyhow!("{}", answer.error())).with_status(STATUS_REFUSED)),
     }
 }
 

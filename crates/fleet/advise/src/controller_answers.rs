@@ -1,4 +1,4 @@
-//! What a controller answers to `/v1/figures` and `/v1/tune/check`, as far as advice needs it.
+//! Answers of a controller to `/v1/figures` and `/v1/tune/check`, as far as advice needs it.
 
 use fleet::figures::ServerRates;
 use fleet::tuning::HostFacts;
@@ -24,12 +24,12 @@ pub(crate) struct ServerRow {
     pub(crate) cluster: Option<String>,
     pub(crate) page: Option<String>,
     #[serde(default)]
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<PointRow>,
 }
 
 /// Figures of one moment.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Point {
+pub(crate) struct PointRow {
     pub(crate) age_s: i64,
     #[serde(flatten)]
     pub(crate) rates: ServerRates,

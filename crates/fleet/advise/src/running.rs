@@ -1,4 +1,4 @@
-//! What is left on hosts that run: readings of servers, controllers and Prometheus as states of hosts, and these as text and JSON.
+//! Capacity that is left on hosts that run: readings of servers, controllers and Prometheus as states of hosts, and these as text and JSON.
 //!
 //! When something binds is decided in `fleet::advise::running`. Nothing here asks anybody: documents are arguments.
 

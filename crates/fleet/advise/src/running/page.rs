@@ -1,4 +1,4 @@
-//! What a server tells at `--metrics-listen`: counters of its host in `/metrics`, and `/api/v1/stats` with times and ghost hits.
+//! Pages of a server at `--metrics-listen`: counters of its host in `/metrics`, and `/api/v1/stats` with times and ghost hits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is left, for people and for programs.
+//! Report of what is left, for people and for programs.
 
 use std::fmt::Write;
 

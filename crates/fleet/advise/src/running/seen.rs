@@ -1,4 +1,4 @@
-//! What was seen at a server beside its workload: CPU time of a request, times, ghost hits. It is shown beside an answer, and is no input.
+//! Observations at a server beside its workload: CPU time of a request, times, ghost hits. They are shown beside an answer, and are no inputs.
 
 use std::fmt::Write;
 

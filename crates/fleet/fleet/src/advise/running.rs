@@ -1,4 +1,4 @@
-//! What is left of the resources of hosts that run, and when the first of them is used up.
+//! Capacity that is left on hosts that run, and when the first of them is used up.
 //!
 //! ```text
 //!  daily peaks ──► trend: level and growth, each with its interval ─┐

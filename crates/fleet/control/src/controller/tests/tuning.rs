@@ -229,7 +229,7 @@ fn an_allowance_that_was_used_up_and_cpus_above_their_headroom_are_told() {
         texts.collect()
     };
     let met = "The tuner finds allowance-exceeded at 2 hosts (h1, h2): vm: c.".to_owned();
-    assert_eq!(texts(&mut stage), [met.clone()]);
+    assert_eq!(texts(&mut stage), [met.as_str()]);
     let tell = |stage: &mut Stage, cpus: [u64; 3], count: usize| {
         for _ in 0..count {
             stage.rounds(15);
@@ -246,7 +246,7 @@ fn an_allowance_that_was_used_up_and_cpus_above_their_headroom_are_told() {
     };
     // Tenths of a CPU; each of the hosts that say what they are has four. The third does not say it.
     tell(&mut stage, [30, 20, 39], 5);
-    assert_eq!(texts(&mut stage), [met.clone()], "a minute is too short");
+    assert_eq!(texts(&mut stage), [met.as_str()], "a minute is too short");
     tell(&mut stage, [30, 20, 39], 45);
     let found = texts(&mut stage);
     let [first, second] = found.as_slice() else { panic!("{found:?}") };
