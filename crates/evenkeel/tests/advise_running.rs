@@ -228,3 +228,72 @@ fn what_cannot_be_asked_is_refused_with_its_status() {
     folder.check_refused(&format!("{asked} --metrics {address}"), 65, "the last line does not end");
     folder.check_refused("--control unix:/nowhere/socket", 69, "");
 }
+
+/// A Prometheus with five weeks of packets of one interface, which grow by a hundredth of the first day each day and are fewer at
+/// weekends; none where it is not installed.
+fn real_prometheus(folder: &Folder, instance: &str) -> Option<(Running, String)> {
+    if Command::new("prometheus")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
+        eprintln!("left out: there is no prometheus (Debian: prometheus)");
+        return None;
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let begins = (now / DAY_S - 36) * DAY_S;
+    let mut text = "# TYPE evenkeel_host_nic_packets counter\n".to_owned();
+    let mut packets = 0.0;
+    for unix_s in (begins..now).step_by(300) {
+        let day = (unix_s - begins) / DAY_S;
+        let weekend = if (unix_s / DAY_S) % 7 < 2 { 0.6 } else { 1.0 };
+        // The busiest hours of a day are its last six.
+        let hour = if unix_s % DAY_S >= 18 * 3600 { 1.0 } else { 0.3 };
+        packets += 300.0 * 100_000.0 * (1.0 + 0.01 * day as f64) * weekend * hour;
+        text += &format!(
+            "evenkeel_host_nic_packets_total{{instance=\"{instance}\",nic=\"eth0\",direction=\"receive\"}} {packets:.0} {unix_s}\n"
+        );
+    }
+    fs::write(folder.0.join("history"), text + "# EOF\n").unwrap();
+    fs::write(folder.0.join("prometheus.yml"), "").unwrap();
+    let mut blocks = Command::new("promtool");
+    blocks.args(["tsdb", "create-blocks-from", "openmetrics", "history", "data"]).stdout(Stdio::null());
+    assert!(blocks.current_dir(&folder.0).status().unwrap().success());
+    let mut command = Command::new("prometheus");
+    command.args([
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        "--web.listen-address=127.0.0.1:0",
+    ]);
+    command.args(["--storage.tsdb.retention.time=1y", "--log.format=logfmt"]);
+    let mut child =
+        command.current_dir(&folder.0).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let running = Running(child);
+    let mut lines = stderr.lines().map_while(Result::ok);
+    let line = lines.find(|line| line.contains("msg=\"Listening on\"")).expect("it says where it listens");
+    let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    // Ready is said later: until then it answers with status 503.
+    lines.find(|line| line.contains("ready to receive web requests")).expect("it becomes ready");
+    thread::spawn(move || lines.for_each(drop));
+    Some((running, format!("http://{address}")))
+}
+
+#[test]
+fn a_real_prometheus_understands_what_it_is_asked() {
+    let (folder, server) = (Folder::new("real"), served());
+    let Some((_prometheus, url)) = real_prometheus(&folder, &server.page) else { return };
+    let asked = format!(
+        "--running --server {} --seconds 1 --metrics {} --catalogue own.toml --shape rack.small --weeks 5 --prometheus {url} --json",
+        server.address, server.page
+    );
+    let json: Value = serde_json::from_str(&folder.text(&asked)).unwrap();
+    let packets = resource(&json, "packets per second");
+    // On the last of 36 days 135,000, and 7,000 more each week, of 200,000.
+    let level = packets["trend"]["level"].as_f64().unwrap_or_else(|| panic!("{packets}"));
+    assert!((130_000.0..=140_000.0).contains(&level), "the peak of the busiest weekday: {packets}");
+    let weeks = packets["weeks"]["middle"].as_f64().unwrap_or_else(|| panic!("{packets}"));
+    assert!((8.0..=11.0).contains(&weeks), "{packets}");
+}

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use advise::catalogue::Catalogue;
 use advise::running::{
-    FleetDocuments, RunningGroup, ServerReadings, UseHistory, fleet_groups, history_queries, running_json,
-    running_text, server_group,
+    FleetDocuments, RunningGroup, ServerReadings, UseHistory, fleet_clusters, fleet_groups, history_queries,
+    running_json, running_text, server_group,
 };
 use fleet::advise::HostShape;
 use lab::weeks::prometheus::{ServiceFigure, paths};
@@ -108,14 +108,10 @@ fn of_fleet(
 ) -> Result<Vec<RunningGroup>, Failure> {
     let cluster = arguments.cluster.as_deref();
     let figures = figures(arguments)?;
-    let scope = cluster.map_or_else(|| "all".to_owned(), |name| format!("cluster={name}"));
-    let path = format!("/v1/tune/check?hosts={}", escaped(&scope));
-    let checks = document(&arguments.control, &arguments.credentials, &path);
-    // A fleet whose hosts have no tuner has figures all the same, without what hosts say of themselves.
-    let checks = checks.unwrap_or_else(|failure| {
-        say(format_args!("evenkeel: advise: what hosts are is not known: {}", failure.in_one_line()));
-        Value::Object(serde_json::Map::new())
-    });
+    let not_understood = |why: String| Failure::other(anyhow::anyhow!("{why}")).with_status(ask::STATUS_FILE);
+    let clusters = fleet_clusters(&figures).map_err(not_understood)?;
+    let asked = clusters.iter().filter(|name| cluster.is_none_or(|cluster| cluster == *name));
+    let checks: Vec<Value> = asked.filter_map(|name| checks(arguments, name)).collect();
     let documents = FleetDocuments {
         figures: &figures,
         checks: &checks,
@@ -124,8 +120,7 @@ fn of_fleet(
         cluster,
         peak: arguments.peak,
     };
-    let groups = fleet_groups(&documents)
-        .map_err(|why| Failure::other(anyhow::anyhow!("{why}")).with_status(ask::STATUS_FILE))?;
+    let groups = fleet_groups(&documents).map_err(not_understood)?;
     if groups.is_empty() {
         let what = match cluster {
             Some(name) => format!("no server of the cluster `{name}` has figures"),
@@ -135,6 +130,17 @@ fn of_fleet(
         return Err(failure.hint("`evenkeel control top --once` shows which servers have some"));
     }
     Ok(groups)
+}
+
+/// What the hosts of a cluster say of themselves. A fleet whose hosts have no tuner has figures all the same.
+fn checks(arguments: &Arguments, cluster: &str) -> Option<Value> {
+    let path = format!("/v1/tune/check?hosts={}", escaped(&format!("cluster={cluster}")));
+    let answer = document(&arguments.control, &arguments.credentials, &path);
+    let failed = |failure: &Failure| {
+        let why = failure.in_one_line();
+        say(format_args!("evenkeel: advise: what the hosts of {cluster} are is not known: {why}"));
+    };
+    answer.inspect_err(failed).ok()
 }
 
 fn of_server(

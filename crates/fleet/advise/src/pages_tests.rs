@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use fleet::advise::running::{GrowthRange, HostUse, ResourceState, UseLimit, UseTrend, UsedResource};
+
+use crate::running::{RunningGroup, running_text};
 use crate::testing::moderate;
 use crate::{parse_workload, replace_costs, usual_inputs};
 
@@ -54,4 +57,56 @@ fn the_page_lists_every_assumption_with_its_range() {
         assert!(cells[2].split(", ").any(|found| found == range), "{}: {range}: {row}", input.name);
     }
     assert_eq!(count, 18);
+}
+
+/// A host as the page shows it: with a known limit, growth and a level.
+fn shown(resource: UsedResource, level: f64, limit: Option<f64>, growth: [f64; 3]) -> ResourceState {
+    let [low, middle, high] = growth;
+    let per_week = GrowthRange { low, middle, high };
+    ResourceState {
+        used: Some(level / 2.0),
+        limit: limit.map(|value| UseLimit { value, source: "r5.2xlarge in the catalogue".to_owned() }),
+        trend: Some(Ok(UseTrend { level, per_week, days: 42, since: None })),
+        ..ResourceState::unknown(resource)
+    }
+}
+
+#[test]
+fn the_page_shows_what_is_left_as_it_is_written() {
+    let resources = vec![
+        shown(UsedResource::Cpu, 3.1, Some(6.4), [0.001, 0.011, 0.02]),
+        shown(UsedResource::Packets, 61_200.0, None, [0.04, 0.052, 0.06]),
+        shown(UsedResource::Bandwidth, 238e6, Some(312.5e6), [0.035, 0.052, 0.075]),
+    ];
+    let host = HostUse {
+        host: "h17".to_owned(),
+        shape: Some("r5.2xlarge".to_owned()),
+        servers: vec!["m17".to_owned()],
+        instances: Vec::new(),
+        resources,
+        met: Vec::new(),
+    };
+    let text = running_text(&[RunningGroup { cluster: Some("web".to_owned()), hosts: vec![host] }]);
+    // The notes below the table are told in words there.
+    let table: Vec<&str> = text.lines().take(7).collect();
+    assert!(page("README.md").contains(&format!("```\n{}\n```", table.join("\n"))), "{text}");
+}
+
+#[test]
+fn the_page_has_every_word_of_the_outlook() {
+    let page = page("README.md");
+    let words = [
+        "allowance_met",
+        "reached",
+        "full",
+        "binds",
+        "not_before",
+        "not_for_a_year",
+        "no_trend",
+        "limit_unknown",
+        "use_unknown",
+    ];
+    for word in words {
+        assert!(page.contains(&format!("`{word}`")), "{word}");
+    }
 }

@@ -10,7 +10,7 @@ mod report;
 mod seen;
 mod server;
 
-pub use fleet_figures::{FleetDocuments, fleet_groups};
+pub use fleet_figures::{FleetDocuments, fleet_clusters, fleet_groups};
 pub use history::{HistoryQuery, UseHistory, history_queries};
 pub use limits::HostKnown;
 pub use page::{HostCounters, ServerPageReading};

@@ -20,8 +20,8 @@ use crate::report::amount::{percent, short};
 pub struct FleetDocuments<'a> {
     /// `/v1/figures` of all servers.
     pub figures: &'a Value,
-    /// `/v1/tune/check` of all hosts.
-    pub checks: &'a Value,
+    /// `/v1/tune/check` of the hosts of each cluster.
+    pub checks: &'a [Value],
     /// Shapes, which hosts name as their product.
     pub catalogue: &'a Catalogue,
     /// The shape of all hosts, if somebody says it.
@@ -32,15 +32,29 @@ pub struct FleetDocuments<'a> {
     pub peak: f64,
 }
 
+/// The clusters whose servers have figures, by name: hosts are asked for what they are by cluster, since an answer about more than some
+/// hundred of them has them in a table only.
+///
+/// # Errors
+/// If it is not what a controller says; the error is a clause for people.
+pub fn fleet_clusters(figures: &Value) -> Result<BTreeSet<String>, String> {
+    Ok(FiguresAnswer::parse(figures)?.servers.into_iter().filter_map(|row| row.cluster).collect())
+}
+
 /// The hosts of each cluster. A host with servers of several clusters is one of each, with all of its servers.
 ///
 /// # Errors
 /// If an answer is not what a controller says; the error is a clause for people.
 pub fn fleet_groups(documents: &FleetDocuments<'_>) -> Result<Vec<RunningGroup>, String> {
     let figures = FiguresAnswer::parse(documents.figures)?;
-    let checks = ChecksAnswer::parse(documents.checks)?;
-    let checks: BTreeMap<&str, &HostChecked> =
-        checks.checks.iter().flatten().map(|check| (check.host.as_str(), check)).collect();
+    let checks: Vec<ChecksAnswer> =
+        documents.checks.iter().map(ChecksAnswer::parse).collect::<Result<_, _>>()?;
+    let checks: BTreeMap<&str, &HostChecked> = checks
+        .iter()
+        .flat_map(|answer| &answer.checks)
+        .flatten()
+        .map(|check| (check.host.as_str(), check))
+        .collect();
     let mut by_host: BTreeMap<&str, Vec<&ServerRow>> = BTreeMap::new();
     let mut clusters: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for row in &figures.servers {
@@ -128,18 +142,20 @@ fn host(
 /// The rule of the tuner that finds allowances.
 const ALLOWANCE_RULE: &str = "allowance-exceeded";
 
+/// Words of the tuner's finding, and the allowance that they stand for.
+const ALLOWANCE_WORDS: [(&str, &str); 7] = [
+    ("incoming bandwidth", "bw_in"),
+    ("outgoing bandwidth", "bw_out"),
+    ("packets per second", "pps"),
+    ("tracked connections", "conntrack"),
+    ("local services", "linklocal"),
+    ("incoming traffic", "rx_hw_ratelimit"),
+    ("outgoing traffic", "tx_hw_ratelimit"),
+];
+
 /// The allowance that a finding of the tuner is about, which it names in words.
 fn allowance_of(cause: &str) -> &'static str {
-    const WORDS: [(&str, &str); 7] = [
-        ("incoming bandwidth", "bw_in"),
-        ("outgoing bandwidth", "bw_out"),
-        ("packets per second", "pps"),
-        ("tracked connections", "conntrack"),
-        ("local services", "linklocal"),
-        ("incoming traffic", "rx_hw_ratelimit"),
-        ("outgoing traffic", "tx_hw_ratelimit"),
-    ];
-    WORDS.iter().find(|(words, _)| cause.contains(words)).map_or("an allowance", |(_, name)| name)
+    ALLOWANCE_WORDS.iter().find(|(words, _)| cause.contains(words)).map_or("an allowance", |(_, name)| name)
 }
 
 fn bandwidth(rates: &[&ServerRates]) -> Option<f64> {
@@ -180,7 +196,7 @@ mod tests {
                            "connections": 7.0, "scheduling_wait_share": 0.04, "evictions_per_s": 0.0}]})
     }
 
-    fn groups(figures: &Value, checks: &Value, cluster: Option<&str>) -> Vec<RunningGroup> {
+    fn groups(figures: &Value, checks: &[Value], cluster: Option<&str>) -> Vec<RunningGroup> {
         let catalogue = Catalogue::built_in();
         let documents =
             FleetDocuments { figures, checks, catalogue: &catalogue, shape: None, cluster, peak: 1.0 };
@@ -200,7 +216,7 @@ mod tests {
         let facts = json!({"product": "r5.2xlarge", "cpus": "0-7", "kernel": "6.1.0"});
         let checks = json!({"checks": [{"host": "h1", "kind": "…", "facts": facts,
             "check": {"findings": [{"rule": "allowance-exceeded", "cause": cause}, {"rule": "rps-missing", "cause": "x"}]}}]});
-        let groups = groups(&figures, &checks, None);
+        let groups = groups(&figures, &[json!({"checks": null}), checks], None);
         let names: Vec<_> =
             groups.iter().map(|group| (group.cluster.as_deref(), group.hosts.len())).collect();
         assert_eq!(names, [(Some("ads"), 1), (Some("web"), 2)]);
@@ -218,23 +234,37 @@ mod tests {
     fn what_is_old_or_unknown_of_one_server_is_unknown_of_its_host() {
         let mut figures =
             json!({"servers": [row("m1", "h1", Some("web"), 5), row("m2", "h1", Some("web"), 500)]});
-        let found = groups(&figures, &json!({"checks": null}), Some("web"));
+        let found = groups(&figures, &[json!({"checks": null})], Some("web"));
         let cpu = of(&found[0].hosts[0], UsedResource::Cpu);
         assert_eq!((cpu.used, cpu.note.as_deref()), (None, Some("nothing was heard of h1 for 120 s")));
         figures["servers"][1]["points"][0] = json!({"at_unix": 1, "age_s": 5, "connections": 1.0});
-        let found = groups(&figures, &json!({}), None);
+        let found = groups(&figures, &[], None);
         assert_eq!(of(&found[0].hosts[0], UsedResource::Cpu).used, None);
         assert_eq!(of(&found[0].hosts[0], UsedResource::Connections).used, Some(8.0));
-        assert!(groups(&figures, &json!({}), Some("nowhere")).is_empty());
+        assert!(groups(&figures, &[], Some("nowhere")).is_empty());
+    }
+
+    /// The tuner names what was used up in words; they are looked for where it writes them.
+    #[test]
+    fn words_of_allowances_are_those_of_the_tuner() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let rule = folder.join("../../host/tuner/src/diagnose/rules/limits.rs");
+        let rule = std::fs::read_to_string(rule).expect("the rule of the tuner");
+        assert!(rule.contains(&format!("rule: \"{ALLOWANCE_RULE}\"")));
+        assert!(rule.contains("the instance's allowance for {what} is used up"));
+        for (words, name) in ALLOWANCE_WORDS {
+            assert!(rule.contains(words) && rule.contains(name), "{words}: {name}");
+        }
+        assert_eq!(allowance_of("the instance's allowance for an allowance is used up"), "an allowance");
     }
 
     #[test]
     fn an_answer_that_is_none_of_a_controller_is_refused() {
         let catalogue = Catalogue::built_in();
-        let (figures, checks) = (json!({"servers": 7}), json!({}));
+        let figures = json!({"servers": 7});
         let documents = FleetDocuments {
             figures: &figures,
-            checks: &checks,
+            checks: &[],
             catalogue: &catalogue,
             shape: None,
             cluster: None,
