@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use advise::catalogue::Catalogue;
 use advise::running::{
-    FleetDocuments, RunningGroup, ServerReadings, UseHistory, fleet_clusters, fleet_groups, history_queries,
-    running_json, running_text, server_group,
+    FleetDocuments, HistorySubject, RunningGroup, ServerReadings, UseHistory, fleet_clusters, fleet_groups,
+    history_queries, running_json, running_text, server_group,
 };
 use fleet::advise::HostShape;
 use lab::weeks::prometheus::{ServiceFigure, paths};
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 "evenkeel: advise: {prometheus} has no series of servers: `--select` chooses them, `evenkeel serve --metrics-listen` exports them"
             ));
         }
-        history.put_into(&mut groups, today);
+        history.put_into(&mut groups, today, &catalogue);
     }
     let text = if arguments.json { running_json(&groups) } else { running_text(&groups) };
     print(text.as_bytes())?;
@@ -181,7 +181,11 @@ fn history(
     let (from, to) = ((today - arguments.weeks * 7 + 1) * DAY_S, today * DAY_S);
     let mut history = UseHistory::default();
     for query in history_queries(&arguments.select) {
-        let what = query.resource.map_or("allowances", |resource| resource.as_str());
+        let what = match query.subject {
+            HistorySubject::Use(resource) => resource.as_str(),
+            HistorySubject::FlashLimit => "the limit of flash",
+            HistorySubject::Allowances => "allowances",
+        };
         let figure = ServiceFigure { name: String::new(), expression: query.expression.clone() };
         for path in paths(&figure, from, to, STEP_S) {
             let answer = client.get(&path).map_err(|error| {

@@ -11,7 +11,7 @@ mod seen;
 mod server;
 
 pub use fleet_figures::{FleetDocuments, fleet_clusters, fleet_groups};
-pub use history::{HistoryQuery, UseHistory, history_queries};
+pub use history::{HistoryQuery, HistorySubject, UseHistory, history_queries};
 pub use limits::HostKnown;
 pub use page::{HostCounters, ServerPageReading};
 pub use report::{running_json, running_text};

@@ -11,12 +11,25 @@ use stdx::calendar::{DAY_S, utc};
 use stdx::words::counted;
 
 use super::RunningGroup;
+use super::limits::{HostKnown, of_setting};
+use crate::catalogue::Catalogue;
+
+/// What a query is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistorySubject {
+    /// How much of a resource is used.
+    Use(UsedResource),
+    /// How many bytes of flash servers may use.
+    FlashLimit,
+    /// Packets that were held back because an allowance was used up.
+    Allowances,
+}
 
 /// What is asked of Prometheus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryQuery {
-    /// What it is about; none: allowances.
-    pub resource: Option<UsedResource>,
+    /// What it is about.
+    pub subject: HistorySubject,
     /// In Prometheus' language; a series for each `instance`, and for allowances for each `allowance`.
     pub expression: String,
 }
@@ -40,7 +53,7 @@ pub fn history_queries(select: &str) -> Vec<HistoryQuery> {
     );
     let packets = rate("evenkeel_host_nic_packets_total");
     let of = |resource, expression: String| HistoryQuery {
-        resource: Some(resource),
+        subject: HistorySubject::Use(resource),
         expression: day_peaks(&format!("max by (instance) ({expression})")),
     };
     let allowances = format!("evenkeel_host_allowance_exceeded_total{{{select}}}");
@@ -53,7 +66,11 @@ pub fn history_queries(select: &str) -> Vec<HistoryQuery> {
         of(UsedResource::Flash, format!("memcached_extstore_bytes_used{{{select}}}")),
         of(UsedResource::DiskRequests, rate("evenkeel_host_disk_requests_total")),
         HistoryQuery {
-            resource: None,
+            subject: HistorySubject::FlashLimit,
+            expression: format!("max by (instance) (memcached_extstore_bytes_limit{{{select}}})"),
+        },
+        HistoryQuery {
+            subject: HistorySubject::Allowances,
             expression: format!("sum by (instance, allowance) (increase({allowances}[1d]))"),
         },
     ]
@@ -69,6 +86,8 @@ fn day_peaks(expression: &str) -> String {
 pub struct UseHistory {
     /// By resource and instance.
     peaks: BTreeMap<(UsedResource, String), Vec<DayPeak>>,
+    /// Bytes of flash, by instance.
+    flash_limits: BTreeMap<String, Vec<DayPeak>>,
     /// Packets held back of a day, by instance and allowance.
     allowances: BTreeMap<(String, String), Vec<DayPeak>>,
 }
@@ -90,9 +109,12 @@ impl UseHistory {
             let label = |name: &str| series["metric"][name].as_str().unwrap_or_default().to_owned();
             let values = series["values"].as_array().ok_or("the answer has a series without `values`")?;
             let points: Vec<DayPeak> = values.iter().map(day_of).collect::<Result<_, _>>()?;
-            let kept = match query.resource {
-                Some(resource) => self.peaks.entry((resource, label("instance"))).or_default(),
-                None => self.allowances.entry((label("instance"), label("allowance"))).or_default(),
+            let kept = match query.subject {
+                HistorySubject::Use(resource) => self.peaks.entry((resource, label("instance"))).or_default(),
+                HistorySubject::FlashLimit => self.flash_limits.entry(label("instance")).or_default(),
+                HistorySubject::Allowances => {
+                    self.allowances.entry((label("instance"), label("allowance"))).or_default()
+                }
             };
             kept.extend(points.into_iter().filter(|point| point.value.is_finite()));
         }
@@ -104,10 +126,12 @@ impl UseHistory {
         self.peaks.is_empty() && self.allowances.is_empty()
     }
 
-    /// Gives the hosts their trends, and what was held back in the last week before this day.
-    pub fn put_into(&self, groups: &mut [RunningGroup], today: u64) {
+    /// Gives the hosts their trends, and what was held back in the last week before this day. The catalogue has limits of resources that
+    /// only Prometheus knows of.
+    pub fn put_into(&self, groups: &mut [RunningGroup], today: u64, catalogue: &Catalogue) {
         for host in groups.iter_mut().flat_map(|group| &mut group.hosts) {
             let instances = self.instances_of(host);
+            self.add_flash(host, &instances, catalogue);
             for state in &mut host.resources {
                 let peaks = self.of_instances(state.resource, &instances);
                 put_trend(state, &peaks);
@@ -116,6 +140,29 @@ impl UseHistory {
                 host.note_allowance(met);
             }
         }
+    }
+
+    /// Flash and its disks, of a host whose servers have some, if nobody else has told of it.
+    fn add_flash(&self, host: &mut HostUse, instances: &[&str], catalogue: &Catalogue) {
+        let is_there = host.resources.iter().any(|state| state.resource == UsedResource::Flash);
+        if is_there || self.of_instances(UsedResource::Flash, instances).is_empty() {
+            return;
+        }
+        let last = |instance: &&str| Some(self.flash_limits.get(*instance)?.last()?.value);
+        let limits: Option<Vec<f64>> = instances.iter().map(last).collect();
+        let limit = limits.map(|limits| limits.iter().sum());
+        let shape = host.shape.as_deref().and_then(|name| catalogue.shape(name));
+        let known = HostKnown { shape: shape.map(|entry| &entry.shape), ..HostKnown::default() };
+        host.resources.extend([
+            ResourceState {
+                limit: of_setting(limit, "ext_path"),
+                ..ResourceState::unknown(UsedResource::Flash)
+            },
+            ResourceState {
+                limit: known.limit(UsedResource::DiskRequests),
+                ..ResourceState::unknown(UsedResource::DiskRequests)
+            },
+        ]);
     }
 
     /// Instances of Prometheus that are servers of this host.
@@ -238,10 +285,10 @@ mod tests {
         json!({"status": "success", "data": {"resultType": "matrix", "result": series}}).to_string()
     }
 
-    fn history(answers: &[(Option<UsedResource>, String)]) -> UseHistory {
+    fn history(answers: &[(HistorySubject, String)]) -> UseHistory {
         let mut history = UseHistory::default();
-        for (resource, answer) in answers {
-            let query = HistoryQuery { resource: *resource, expression: String::new() };
+        for (subject, answer) in answers {
+            let query = HistoryQuery { subject: *subject, expression: String::new() };
             history.add(&query, answer).expect("an answer");
         }
         history
@@ -250,10 +297,12 @@ mod tests {
     #[test]
     fn peaks_of_days_become_a_trend_of_the_host_that_they_are_of() {
         let labels = [json!({"instance": "10.0.0.1:9150"})];
-        let history =
-            history(&[(Some(UsedResource::Packets), answer(&labels, 28, |day| 100.0 + day as f64))]);
+        let history = history(&[(
+            HistorySubject::Use(UsedResource::Packets),
+            answer(&labels, 28, |day| 100.0 + day as f64),
+        )]);
         let mut groups = [group(&["10.0.0.1:9150"])];
-        history.put_into(&mut groups, TODAY);
+        history.put_into(&mut groups, TODAY, &Catalogue::default());
         let packets = &groups[0].hosts[0].resources[1];
         let UseOutlook::Binds { middle, .. } = outlook(packets) else { panic!("{packets:?}") };
         // 73 are left, and 7 more are used each week.
@@ -267,10 +316,10 @@ mod tests {
     fn a_host_is_found_by_its_pages_or_by_its_name() {
         let labels =
             [json!({"instance": "h1:9150"}), json!({"instance": "h11:9150"}), json!({"instance": "h1:9151"})];
-        let history = history(&[(Some(UsedResource::Cpu), answer(&labels, 14, |_| 1.0))]);
+        let history = history(&[(HistorySubject::Use(UsedResource::Cpu), answer(&labels, 14, |_| 1.0))]);
         let level = |instances: &[&str]| {
             let mut groups = [group(instances)];
-            history.put_into(&mut groups, TODAY);
+            history.put_into(&mut groups, TODAY, &Catalogue::default());
             groups[0].hosts[0].resources[0].most_used()
         };
         assert_eq!(level(&["127.0.0.1:9150"]), Some(2.0), "both servers of the host");
@@ -289,33 +338,56 @@ mod tests {
             json!({"instance": "c:1", "allowance": "bw_in"}),
         ];
         let late = |day| if day >= 25 { 7.0 } else { 0.0 };
-        let one = history(&[(None, answer(&labels, 28, late))]);
+        let one = history(&[(HistorySubject::Allowances, answer(&labels, 28, late))]);
         let mut groups = [group(&["a:1", "b:1"])];
-        one.put_into(&mut groups, TODAY);
+        one.put_into(&mut groups, TODAY, &Catalogue::default());
         let met = &groups[0].hosts[0].resources[1].met;
         assert_eq!((met.len(), met[0].packets), (1, Some(21.0)), "two servers of a host see one counter");
         assert_eq!(met[0].when, "on 3 days, the last 2025-12-17");
-        let early = history(&[(None, answer(&labels, 28, |day| if day < 20 { 7.0 } else { 0.0 }))]);
+        let early = history(&[(
+            HistorySubject::Allowances,
+            answer(&labels, 28, |day| if day < 20 { 7.0 } else { 0.0 }),
+        )]);
         let mut groups = [group(&["a:1"])];
-        early.put_into(&mut groups, TODAY);
+        early.put_into(&mut groups, TODAY, &Catalogue::default());
         assert!(groups[0].hosts[0].resources[1].met.is_empty());
     }
 
     #[test]
     fn a_day_that_one_of_two_servers_lacks_does_not_count() {
-        let mut all =
-            history(&[(Some(UsedResource::Cpu), answer(&[json!({"instance": "a:1"})], 20, |_| 1.0))]);
-        let query = HistoryQuery { resource: Some(UsedResource::Cpu), expression: String::new() };
+        let mut all = history(&[(
+            HistorySubject::Use(UsedResource::Cpu),
+            answer(&[json!({"instance": "a:1"})], 20, |_| 1.0),
+        )]);
+        let query =
+            HistoryQuery { subject: HistorySubject::Use(UsedResource::Cpu), expression: String::new() };
         all.add(&query, &answer(&[json!({"instance": "b:1"})], 15, |_| 1.0)).expect("an answer");
         let mut groups = [group(&["a:1", "b:1"])];
-        all.put_into(&mut groups, TODAY);
+        all.put_into(&mut groups, TODAY, &Catalogue::default());
         let trend = groups[0].hosts[0].resources[0].trend;
         assert_eq!(trend.and_then(Result::ok).map(|trend| (trend.days, trend.level)), Some((15, 2.0)));
     }
 
     #[test]
+    fn flash_is_shown_of_servers_that_have_some() {
+        let (one, other) = (json!({"instance": "a:1"}), json!({"instance": "b:1"}));
+        let history = history(&[
+            (HistorySubject::Use(UsedResource::Flash), answer(&[one.clone(), other.clone()], 20, |_| 30.0)),
+            (HistorySubject::FlashLimit, answer(&[one, other], 20, |_| 40.0)),
+        ]);
+        let mut groups = [group(&["a:1", "b:1"])];
+        history.put_into(&mut groups, TODAY, &Catalogue::default());
+        let states: Vec<_> =
+            groups[0].hosts[0].resources.iter().map(|state| (state.resource, state.share())).collect();
+        assert_eq!(states[2..], [(UsedResource::Flash, Some(0.75)), (UsedResource::DiskRequests, None)]);
+        let mut groups = [group(&["c:1"])];
+        history.put_into(&mut groups, TODAY, &Catalogue::default());
+        assert_eq!(groups[0].hosts[0].resources.len(), 2, "these have none");
+    }
+
+    #[test]
     fn answers_that_are_none_are_named() {
-        let query = HistoryQuery { resource: None, expression: String::new() };
+        let query = HistoryQuery { subject: HistorySubject::Allowances, expression: String::new() };
         let wrong = |answer: &str| UseHistory::default().add(&query, answer).expect_err(answer);
         assert!(wrong("<html>").starts_with("the answer is not JSON"));
         assert_eq!(wrong("{\"status\": \"error\", \"error\": \"parse error\"}"), "parse error");
@@ -330,7 +402,7 @@ mod tests {
     #[test]
     fn questions_name_what_servers_export_and_whose_it_is() {
         let queries = history_queries("job=\"cache\"");
-        assert_eq!(queries.len(), UsedResource::ALL.len() + 1);
+        assert_eq!(queries.len(), UsedResource::ALL.len() + 2);
         assert!(queries.iter().all(|query| query.expression.contains("{job=\"cache\"}")), "{queries:?}");
         assert_eq!(
             queries[3].expression,
