@@ -12,6 +12,23 @@ pub(crate) const AGE_S_MAX: i64 = 120;
 #[derive(Debug, Deserialize)]
 pub(crate) struct FiguresAnswer {
     pub(crate) servers: Vec<ServerRow>,
+    #[serde(default)]
+    pub(crate) routers: Vec<RouterRow>,
+}
+
+/// A router with its last point.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RouterRow {
+    pub(crate) host: String,
+    #[serde(default)]
+    pub(crate) points: Vec<RouterPointRow>,
+}
+
+/// What a router used at one moment.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RouterPointRow {
+    pub(crate) age_s: i64,
+    pub(crate) cpus: Option<f64>,
 }
 
 /// A server with its last point.
@@ -79,6 +96,13 @@ impl ChecksAnswer {
     pub(crate) fn parse(json: &Value) -> Result<ChecksAnswer, String> {
         Deserialize::deserialize(json)
             .map_err(|error| format!("understand the controller's answer about tuning: {error}"))
+    }
+}
+
+impl RouterRow {
+    /// CPUs that it uses now, if it tells that: only a router of ours with a page does.
+    pub(crate) fn cpus(&self) -> Option<f64> {
+        self.points.last().filter(|point| point.age_s <= AGE_S_MAX)?.cpus
     }
 }
 

@@ -7,6 +7,7 @@ use fleet::advise::running::{AllowanceMet, HostUse, ResourceState, UsedResource}
 use fleet::figures::ServerRates;
 use fleet::tuning::HostFacts;
 use serde_json::Value;
+use stdx::words::counted;
 
 use super::RunningGroup;
 use super::limits::{HostKnown, of_setting};
@@ -63,7 +64,14 @@ pub fn fleet_groups(documents: &FleetDocuments<'_>) -> Result<Vec<RunningGroup>,
             clusters.entry(cluster).or_default().insert(&row.host);
         }
     }
-    let host = |name: &&str| host(name, &by_host[name], checks.get(name).copied(), documents);
+    let mut routers: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
+    for router in &figures.routers {
+        routers.entry(&router.host).or_default().push(router.cpus());
+    }
+    let host = |name: &&str| {
+        let routers = routers.get(name).map_or(&[][..], Vec::as_slice);
+        host(name, (&by_host[name], routers), checks.get(name).copied(), documents)
+    };
     let asked = clusters.iter().filter(|(name, _)| documents.cluster.is_none_or(|asked| asked == **name));
     Ok(asked
         .map(|(name, hosts)| RunningGroup {
@@ -75,7 +83,7 @@ pub fn fleet_groups(documents: &FleetDocuments<'_>) -> Result<Vec<RunningGroup>,
 
 fn host(
     name: &str,
-    rows: &[&ServerRow],
+    (rows, routers): (&[&ServerRow], &[Option<f64>]),
     checked: Option<&HostChecked>,
     documents: &FleetDocuments<'_>,
 ) -> HostUse {
@@ -88,9 +96,10 @@ fn host(
     let rates = rates.unwrap_or_default();
     let mut resources = vec![
         ResourceState {
-            used: sum(&rates, |rates| rates.cpus).map(|cpus| cpus * documents.peak),
+            used: sum(&rates, |rates| rates.cpus)
+                .map(|cpus| (cpus + routers.iter().flatten().sum::<f64>()) * documents.peak),
             limit: known.limit(UsedResource::Cpu),
-            note: cpu_note(&rates),
+            note: cpu_note(&rates, routers.iter().filter(|cpus| cpus.is_none()).count()),
             ..ResourceState::unknown(UsedResource::Cpu)
         },
         ResourceState {
@@ -163,7 +172,7 @@ fn bandwidth(rates: &[&ServerRates]) -> Option<f64> {
     Some(received.max(sum(rates, |rates| rates.sent_bytes_per_s)?))
 }
 
-fn cpu_note(rates: &[&ServerRates]) -> Option<String> {
+fn cpu_note(rates: &[&ServerRates], silent_routers: usize) -> Option<String> {
     let most =
         |of: fn(&ServerRates) -> Option<f64>| rates.iter().filter_map(|rates| of(rates)).reduce(f64::max);
     let mut notes: Vec<String> = Vec::new();
@@ -174,6 +183,9 @@ fn cpu_note(rates: &[&ServerRates]) -> Option<String> {
     notes.extend(
         waits.map(|share| format!("workers were ready without a CPU for {} of the time", percent(share))),
     );
+    if silent_routers > 0 {
+        notes.push(format!("not counting {}, of which it is not known", counted(silent_routers, "router")));
+    }
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
@@ -209,7 +221,9 @@ mod tests {
 
     #[test]
     fn hosts_have_all_of_their_servers_and_limits_of_their_product() {
-        let figures = json!({"servers": [row("m1", "h1", Some("web"), 5), row("m2", "h1", Some("ads"), 5),
+        let routers =
+            json!([{"host": "h1", "points": [{"age_s": 5, "cpus": 0.5}]}, {"host": "h1", "points": []}]);
+        let figures = json!({"routers": routers, "servers": [row("m1", "h1", Some("web"), 5), row("m2", "h1", Some("ads"), 5),
                                          row("m3", "h2", Some("web"), 5), row("m4", "h3", None, 5)]});
         let cause =
             "the instance's allowance for packets per second is used up, so packets are queued or dropped";
@@ -222,7 +236,12 @@ mod tests {
         assert_eq!(names, [(Some("ads"), 1), (Some("web"), 2)]);
         let h1 = &groups[1].hosts[0];
         assert_eq!((h1.servers.len(), h1.shape.as_deref()), (2, Some("r5.2xlarge")));
-        assert_eq!(of(h1, UsedResource::Cpu).share(), Some(2.0 / 6.4));
+        assert_eq!(of(h1, UsedResource::Cpu).share(), Some(2.5 / 6.4), "with a router");
+        let note = of(h1, UsedResource::Cpu).note.as_deref();
+        assert!(
+            note.is_some_and(|note| note.ends_with("; not counting 1 router, of which it is not known")),
+            "{note:?}"
+        );
         assert_eq!(outlook(of(h1, UsedResource::Packets)), UseOutlook::AllowanceMet);
         assert_eq!(outlook(of(h1, UsedResource::Bandwidth)), UseOutlook::Reached, "600 MB/s of 312");
         let h2 = &groups[1].hosts[1];

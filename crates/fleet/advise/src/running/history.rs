@@ -3,7 +3,7 @@
 //! Prometheus finds the largest values itself, so that a day is one point. A day counts with three quarters of its points: a peak of the
 //! morning is not that of the day.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::advise::running::{AllowanceMet, DayPeak, HostUse, ResourceState, UsedResource, use_trend};
 use serde_json::Value;
@@ -129,8 +129,9 @@ impl UseHistory {
     /// Gives the hosts their trends, and what was held back in the last week before this day. The catalogue has limits of resources that
     /// only Prometheus knows of.
     pub fn put_into(&self, groups: &mut [RunningGroup], today: u64, catalogue: &Catalogue) {
+        let shared = shared_pages(groups);
         for host in groups.iter_mut().flat_map(|group| &mut group.hosts) {
-            let instances = self.instances_of(host);
+            let instances = self.instances_of(host, &shared);
             self.add_flash(host, &instances, catalogue);
             for state in &mut host.resources {
                 let peaks = self.of_instances(state.resource, &instances);
@@ -166,13 +167,14 @@ impl UseHistory {
     }
 
     /// Instances of Prometheus that are servers of this host.
-    fn instances_of(&self, host: &HostUse) -> Vec<&str> {
+    fn instances_of(&self, host: &HostUse, shared: &BTreeSet<String>) -> Vec<&str> {
         let mut all: Vec<&str> = self.peaks.keys().map(|(_, instance)| instance.as_str()).collect();
         all.extend(self.allowances.keys().map(|(instance, _)| instance.as_str()));
         all.sort_unstable();
         all.dedup();
-        let exact: Vec<&str> =
-            all.iter().copied().filter(|instance| host.instances.iter().any(|own| own == instance)).collect();
+        let is_own =
+            |instance: &&str| host.instances.iter().any(|own| own == instance) && !shared.contains(*instance);
+        let exact: Vec<&str> = all.iter().copied().filter(is_own).collect();
         match exact.is_empty() {
             false => exact,
             // A page at the loopback is scraped at another address.
@@ -218,6 +220,18 @@ impl UseHistory {
         };
         by_name.into_iter().filter_map(met).collect()
     }
+}
+
+/// Addresses of pages that several hosts have, as those at the loopback: they say nothing about which host it is.
+fn shared_pages(groups: &[RunningGroup]) -> BTreeSet<String> {
+    let mut hosts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for host in groups.iter().flat_map(|group| &group.hosts) {
+        host.instances.iter().for_each(|page| {
+            hosts.entry(page).or_default().insert(&host.host);
+        });
+    }
+    let shared = hosts.into_iter().filter(|(_, hosts)| hosts.len() > 1);
+    shared.map(|(page, _)| page.to_owned()).collect()
 }
 
 /// Where there is no trend, what the busiest of the last days had counts, too: now may be the quietest minute of the week.
@@ -324,6 +338,12 @@ mod tests {
         };
         assert_eq!(level(&["127.0.0.1:9150"]), Some(2.0), "both servers of the host");
         assert_eq!(level(&["h1:9151"]), Some(1.0));
+        // Two hosts with the same page are told apart by their names.
+        let mut groups = [group(&["h11:9150"]), group(&["h11:9150"])];
+        groups[1].hosts[0].host = "h2".into();
+        history.put_into(&mut groups, TODAY, &Catalogue::default());
+        let levels = groups.map(|group| group.hosts[0].resources[0].most_used());
+        assert_eq!(levels, [Some(2.0), None]);
         assert_eq!(
             (host_part("[::1]:9150"), host_part("cache-1"), host_part("a:b")),
             ("::1", "cache-1", "a:b")
