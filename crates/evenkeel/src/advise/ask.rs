@@ -5,9 +5,13 @@ use std::process::ExitCode;
 
 use advise::catalogue::{CATALOGUE_LEN_MAX, Catalogue};
 use advise::report::{self, AdviceQuestion};
-use advise::{AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, parse_workload, replace_costs, usual_inputs};
+use advise::{
+    AroundServer, AroundTrace, COSTS_LEN_MAX, TraceSums, TracedClass, TracedRequest, WORKLOAD_LEN_MAX,
+    parse_workload, replace_costs, usual_inputs,
+};
 use clap::value_parser;
 use fleet::advise::{CacheWorkload, HostShape};
+use load::TraceClass;
 use wire::ServerAddress;
 
 use super::server;
@@ -34,28 +38,37 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A file with the workload (docs/advise/README.md)
-    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    #[arg(long, value_name = "FILE", conflicts_with = "measured")]
     workload: Option<PathBuf>,
     /// HOST:PORT or unix:PATH of a memcached or an Evenkeel, whose statistics are read twice
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = address, group = "measured")]
     server: Option<ServerAddress>,
+    /// A trace of all requests to the cluster, in a format of `evenkeel load --trace`
+    #[arg(long, value_name = "FILE", group = "measured")]
+    trace: Option<PathBuf>,
+    /// With --trace: its requests per second, if it has no times
+    #[arg(long, value_name = "N", value_parser = positive, requires = "trace")]
+    rate: Option<f64>,
+    /// With --trace: what a million misses cost the backend; with it, the cheapest hit ratio is chosen
+    #[arg(long, value_name = "USD", value_parser = positive, requires = "trace")]
+    usd_per_million_misses: Option<f64>,
     /// With --server: seconds between the two readings
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3600), requires = "server", conflicts_with = "workload")]
     seconds: u32,
     /// With --server: how many servers like it the cluster has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000), requires = "server", conflicts_with = "workload")]
     servers: u32,
-    /// With --server: the busiest minute as a multiple of what is measured now
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "server", conflicts_with = "workload")]
+    /// With --server or --trace: the busiest minute as a multiple of what is measured now, or of the trace's
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "measured", conflicts_with = "workload")]
     peak: f64,
-    /// With --server: the 99th percentile of latency that is wanted, in ms
-    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "server", conflicts_with = "workload")]
+    /// With --server or --trace: the 99th percentile of latency that is wanted, in ms
+    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "measured", conflicts_with = "workload")]
     p99: f64,
-    /// With --server: zones over which the servers are spread
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16), requires = "server", conflicts_with = "workload")]
+    /// With --server or --trace: zones over which the servers are spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16), requires = "measured", conflicts_with = "workload")]
     zones: u32,
-    /// With --server: the other zones carry everything when one is lost
-    #[arg(long, requires = "server", conflicts_with = "workload")]
+    /// With --server or --trace: the other zones carry everything when one is lost
+    #[arg(long, requires = "measured", conflicts_with = "workload")]
     survive_zone: bool,
     /// A catalogue of your own, put over the built-in one; repeatable
     #[arg(long, value_name = "FILE")]
@@ -122,30 +135,68 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn workload(arguments: &Arguments) -> Result<CacheWorkload, Failure> {
-    let Some(path) = &arguments.workload else {
-        let Some(place) = &arguments.server else {
-            let hint = "docs/advise/README.md has a file to begin with".to_owned();
-            return Err(Failure::usage(
-                "expected --workload FILE or --server ADDR, found neither",
-                Some(hint),
-            ));
-        };
-        if arguments.survive_zone && arguments.zones < 2 {
-            return Err(Failure::usage("--survive-zone: expected --zones of 2 or more, found 1", None));
-        }
-        let around = AroundServer {
-            name: named(place),
-            servers: arguments.servers,
+    if let Some(path) = &arguments.workload {
+        let text = text_of(path, WORKLOAD_LEN_MAX)?;
+        return parse_workload(&text).map_err(|error| of_file(path, error));
+    }
+    if arguments.survive_zone && arguments.zones < 2 {
+        return Err(Failure::usage("--survive-zone: expected --zones of 2 or more, found 1", None));
+    }
+    if let Some(path) = &arguments.trace {
+        let around = AroundTrace {
+            name: path.display().to_string(),
             peak: arguments.peak,
             p99_ms: arguments.p99,
             zones: arguments.zones,
             survives_zone: arguments.survive_zone,
             headroom: HEADROOM,
+            backend_usd_per_million: arguments.usd_per_million_misses,
         };
-        return server::workload(place, arguments.seconds, &around);
+        return traced(path, arguments.rate, &around);
+    }
+    let Some(place) = &arguments.server else {
+        let hint = "docs/advise/README.md has a file to begin with".to_owned();
+        let what = "expected --workload FILE, --server ADDR or --trace FILE, found none of them";
+        return Err(Failure::usage(what, Some(hint)));
     };
-    let text = text_of(path, WORKLOAD_LEN_MAX)?;
-    parse_workload(&text).map_err(|error| of_file(path, error))
+    let around = AroundServer {
+        name: named(place),
+        servers: arguments.servers,
+        peak: arguments.peak,
+        p99_ms: arguments.p99,
+        zones: arguments.zones,
+        survives_zone: arguments.survive_zone,
+        headroom: HEADROOM,
+    };
+    server::workload(place, arguments.seconds, &around)
+}
+
+/// The workload of a trace.
+fn traced(path: &Path, rate: Option<f64>, around: &AroundTrace) -> Result<CacheWorkload, Failure> {
+    let mut sums = TraceSums::default();
+    let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+    let read = load::read_trace(path, rate, |request| {
+        sums.add(&TracedRequest {
+            at_ns: request.at_ns,
+            class: match request.class {
+                TraceClass::Get => TracedClass::Get,
+                TraceClass::Set => TracedClass::Set,
+                TraceClass::Delete => TracedClass::Delete,
+                TraceClass::Touch => TracedClass::Touch,
+            },
+            key_hash: request.key_hash,
+            key_bytes: bytes(request.key_len),
+            value_bytes: bytes(request.value_len),
+        });
+    });
+    read.map_err(|error| match error {
+        load::Error::TraceFile { path, source } => {
+            Failure::system(format!("read {}", path.display()), source)
+        }
+        load::Error::Arguments(what) => Failure::usage(what, None),
+        error => Failure::other(error).with_status(STATUS_FILE),
+    })?;
+    sums.workload(around).map_err(|error| of_file(path, error))
 }
 
 fn named(place: &ServerAddress) -> String {
@@ -199,12 +250,12 @@ fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
     Ok(asked)
 }
 
-fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
+pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
     Failure::other(error).within(path.display()).with_status(STATUS_FILE)
 }
 
 /// A text that is not longer than its reader takes.
-fn text_of(path: &Path, len_max: usize) -> Result<String, Failure> {
+pub(super) fn text_of(path: &Path, len_max: usize) -> Result<String, Failure> {
     let text = read_at_most(path, len_max as u64)
         .map_err(|error| Failure::system(format!("read {}", path.display()), error))?;
     String::from_utf8(text).map_err(|error| of_file(path, error))

@@ -9,11 +9,15 @@ pub mod report;
 
 mod costs_file;
 mod figure_file;
+mod lab_costs;
 mod server_stats;
+mod trace_workload;
 mod workload_file;
 
 pub use costs_file::{COSTS_LEN_MAX, replace_costs, usual_inputs};
+pub use lab_costs::{LabCosts, LabCostsError, multiply};
 pub use server_stats::{AroundServer, ServerStats, measured_workload};
+pub use trace_workload::{AroundTrace, TraceError, TraceSums, TracedClass, TracedRequest};
 pub use workload_file::{WORKLOAD_LEN_MAX, parse_workload};
 
 #[cfg(test)]
