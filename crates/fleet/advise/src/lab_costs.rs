@@ -1,4 +1,4 @@
-//! A table of costs from what `evenkeel lab report --json` says of the experiments costs.toml and costs-flash.toml, whose levels have
+//! A table of costs from what `evenkeel lab report --json` says of the experiment costs.toml, whose levels have
 //! the names of the figures.
 
 use std::collections::BTreeMap;
@@ -15,13 +15,11 @@ pub enum LabCostsError {
     Json(String),
     /// The run of another experiment.
     #[error(
-        "the run has the level `{0}`, which is no cost: expected a run of experiments/costs.toml or experiments/costs-flash.toml"
+        "the run has the level `{0}`, which is no cost: expected a run of experiments/costs.toml"
     )]
     Level(String),
     /// No metric that costs follow from.
-    #[error(
-        "the run has no {METRIC}: expected a run of experiments/costs.toml or experiments/costs-flash.toml"
-    )]
+    #[error("the run has no {METRIC}: expected a run of experiments/costs.toml")]
     Metric,
     /// A cost without its interval.
     #[error("the run has {0} trials of `{1}` that count: at least {TRIALS_MIN} are needed for an interval")]

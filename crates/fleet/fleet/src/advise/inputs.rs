@@ -30,7 +30,6 @@ pub struct NamedInput<'a> {
 
 const OF_WORKLOAD: &str = "ask a running server: `evenkeel advise --server`";
 const OF_COSTS: &str = "`evenkeel lab run experiments/costs.toml` on a host of this shape";
-const OF_FLASH_COSTS: &str = "`evenkeel lab run experiments/costs-flash.toml` on a host of this shape";
 const OF_SERVE: &str = "`evenkeel lab run experiments/serve.toml` on a host of this shape";
 const OF_NETWORK: &str = "`evenkeel lab run experiments/network.toml` on a host of this shape";
 const OF_FLASH: &str = "`evenkeel lab run experiments/flash-vs-extstore.toml` on a host of this shape";
@@ -126,7 +125,7 @@ fn of_costs(costs: &mut RequestCosts) -> Vec<NamedInput<'_>> {
         input("tls_get_4k_us", OF_COSTS, ANY, &mut costs.tls_get_4k_us),
         input("tls_get_64k_us", OF_COSTS, ANY, &mut costs.tls_get_64k_us),
         input("udp_get_us", OF_COSTS, ANY, &mut costs.udp_get_us),
-        input("flash_get_us", OF_FLASH_COSTS, ANY, &mut costs.flash_get_us),
+        input("flash_get_us", OF_COSTS, ANY, &mut costs.flash_get_us),
         input("record_bytes", OF_MEMORY, ANY, &mut costs.record_bytes),
         input("index_bytes", OF_MEMORY, ANY, &mut costs.index_bytes),
         input("flash_item_bytes", OF_FLASH_MEMORY, ANY, &mut costs.flash_item_bytes),
