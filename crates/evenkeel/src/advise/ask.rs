@@ -10,7 +10,7 @@ use advise::{
     parse_workload, replace_costs, usual_inputs,
 };
 use clap::value_parser;
-use fleet::advise::{CacheWorkload, HostShape};
+use fleet::advise::{CacheWorkload, HostShape, ShapePrice};
 use load::TraceClass;
 use wire::ServerAddress;
 
@@ -76,9 +76,9 @@ pub(super) struct Arguments {
     /// Costs and assumptions of your own, put over the measured ones
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// The region of the prices
-    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
-    region: String,
+    /// The region of the prices; of several clouds one of each, as us-east-1,us-central1: of each shape the first that it has
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "us-east-1")]
+    region: Vec<String>,
     /// Only shapes of this cloud
     #[arg(long, value_name = "CLOUD")]
     cloud: Option<String>,
@@ -113,15 +113,16 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let shapes = shapes(arguments)?;
+    let regions = arguments.region.join(", ");
+    let shapes = shapes(arguments, &regions)?;
     let costs = arguments.costs.as_deref().map(|path| text_of(path, COSTS_LEN_MAX)).transpose()?;
     let mut inputs = usual_inputs(workload(arguments)?);
     if let (Some(text), Some(path)) = (costs, &arguments.costs) {
         replace_costs(&mut inputs, &text).map_err(|error| of_file(path, error))?;
     }
-    let advice = fleet::advise::advise(&inputs, &shapes, &arguments.region)
+    let advice = fleet::advise::advise(&inputs, &shapes, &regions)
         .map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
-    let asked = AdviceQuestion { inputs: &inputs, region: &arguments.region };
+    let asked = AdviceQuestion { inputs: &inputs, region: &regions };
     if let Some(path) = &arguments.picture {
         os::file::replace(path, report::picture(&advice, &asked))
             .map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
@@ -208,7 +209,7 @@ fn named(place: &ServerAddress) -> String {
 }
 
 /// The catalogue's shapes, with the user's own, of which some are asked for.
-fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
+fn shapes(arguments: &Arguments, regions: &str) -> Result<Vec<HostShape>, Failure> {
     let mut catalogue = Catalogue::built_in();
     for path in &arguments.catalogue {
         let text = text_of(path, CATALOGUE_LEN_MAX)?;
@@ -238,16 +239,25 @@ fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
         is_of_family && arguments.cloud.as_ref().is_none_or(|cloud| *cloud == shape.cloud)
     };
     let asked: Vec<HostShape> = all.iter().filter(is_asked).cloned().collect();
-    let prices = || asked.iter().flat_map(|shape| &shape.prices);
-    let mut regions: Vec<&str> = prices().map(|price| price.region.as_str()).collect();
-    if !regions.is_empty() && !regions.contains(&arguments.region.as_str()) {
-        regions.sort_unstable();
-        regions.dedup();
-        let hint = format!("it has prices in {} (--region)", regions.join(", "));
-        let what = format!("the catalogue has no price of these shapes in the region `{}`", arguments.region);
+    let mut known: Vec<&str> =
+        asked.iter().flat_map(|shape| &shape.prices).map(|price| price.region.as_str()).collect();
+    if let Some(region) =
+        arguments.region.iter().find(|region| !known.is_empty() && !known.contains(&region.as_str()))
+    {
+        known.sort_unstable();
+        known.dedup();
+        let hint = format!("it has prices in {} (--region)", known.join(", "));
+        let what = format!("the catalogue has no price of these shapes in the region `{region}`");
         return Err(Failure::usage(what, Some(hint)));
     }
-    Ok(asked)
+    Ok(asked.into_iter().map(|shape| priced_in(shape, arguments, regions)).collect())
+}
+
+/// The shape with the price of the first region that it has one of, as that of all of them.
+fn priced_in(shape: HostShape, arguments: &Arguments, regions: &str) -> HostShape {
+    let first = arguments.region.iter().find_map(|region| shape.price(region).cloned());
+    let prices = first.map(|price| ShapePrice { region: regions.to_owned(), ..price });
+    HostShape { prices: prices.into_iter().collect(), ..shape }
 }
 
 pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {

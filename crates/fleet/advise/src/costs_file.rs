@@ -125,7 +125,11 @@ pub fn replace_costs(inputs: &mut AdviceInputs, text: &str) -> Result<(), CostsE
     if let Some(architecture) = file.architecture()? {
         inputs.costs.architecture = architecture;
     }
-    for (name, figure) in file.figures()? {
+    let figures = file.figures()?;
+    if let Some(clock) = figures.get("clock_ghz").filter(|clock| clock.value > 0.0) {
+        at_clock(inputs, clock.value, |name| figures.contains_key(name));
+    }
+    for (name, figure) in figures {
         let mut known = inputs.costs_and_assumptions();
         match known.iter_mut().find(|input| input.name == name) {
             Some(input) if figure.value > input.most => {
@@ -149,6 +153,19 @@ pub fn replace_costs(inputs: &mut AdviceInputs, text: &str) -> Result<(), CostsE
         }
     }
     Ok(())
+}
+
+/// Costs that a file leaves out were measured at the clock of the table: at the file's they take as many cycles.
+fn at_clock(inputs: &mut AdviceInputs, clock_ghz: f64, is_in_file: impl Fn(&str) -> bool) {
+    let factor = inputs.costs.clock_ghz.value / clock_ghz;
+    let is_cpu_time = |name: &str| name.ends_with("_us") && name != "flash_p99_us";
+    for input in inputs.costs_and_assumptions() {
+        if is_cpu_time(input.name) && !is_in_file(input.name) {
+            let figure = input.figure;
+            (figure.value, figure.low, figure.high) =
+                (figure.value * factor, figure.low * factor, figure.high * factor);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ impl Demand {
 
         let requests = workload.requests();
         let (bytes_in, bytes_out, packets) = traffic(inputs, hits);
-        // Reads of whole pages; an item that begins within one needs one page more than its bytes.
-        let page_bytes = rounded(item_on_flash, DISK_PAGE_BYTES) + DISK_PAGE_BYTES;
+        // Reads of whole pages; an item begins anywhere within one: on average these are a page more than its bytes.
+        let page_bytes = item_on_flash + DISK_PAGE_BYTES;
         // What is set leaves memory one day, and goes to flash unless it was overwritten; what is missed is set again by `set`.
         let written =
             if is_on_flash { sets * item_on_flash * costs.flash_write_amplification.value } else { 0.0 };
@@ -219,7 +219,8 @@ fn ceiling(shape: &HostShape, inputs: &AdviceInputs, demand: &Demand, speed: f64
     let request_us = demand.cpu_us / demand.requests / speed;
     let queue = WorkerQueue {
         request_us,
-        burst: assumptions.burst_requests.value,
+        // What comes in one pipeline comes at once.
+        burst: assumptions.burst_requests.value.max(workload.pipeline.value),
         variation: demand.variation,
         // What a CPU stops for is in `cpu_ceiling`.
         stopped: 0.0,

@@ -416,7 +416,7 @@ fn workloads_beyond_a_limit_are_refused() {
     assert_eq!(refused(|workload| workload.get.value = -1.0), "`get` is -1: expected 0 to 10000000000");
     assert_eq!(
         refused(|workload| workload.items = exact(1e12)),
-        "`items` is 1000000000000: expected 1 to 100000000000"
+        "`count` is 1000000000000: expected 1 to 100000000000"
     );
     assert!(refused(|workload| workload.get = exact(0.0)).starts_with("there are no requests"));
     assert!(
