@@ -269,7 +269,7 @@ fn a_trace_is_the_workload() {
 #[test]
 fn the_rate_of_one_worker_is_predicted() {
     let folder = Folder::new("rate");
-    let shown = folder.advise("rate --workload workload.toml --stopped 0.001 --json");
+    let shown = folder.advise("rate --workload workload.toml --stops 0.001,0 --json");
     let err = String::from_utf8(shown.stderr).unwrap();
     assert_eq!(shown.status.code(), Some(0), "{err}");
     let document: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -283,8 +283,8 @@ fn the_rate_of_one_worker_is_predicted() {
     assert!(matches!(shown.status.code(), Some(0 | 20)) && out.contains("watched for 3 s"), "{out}");
     folder.check_refused("rate --workload workload.toml", 64, "--cpus <LIST>");
     folder.check_refused("rate --workload workload.toml --cpus 1023", 71, "watch the CPUs of --cpus");
-    folder.check_refused("rate --workload workload.toml --stopped 2", 64, "expected a share from 0 to 1");
-    let shown = folder.advise("rate --workload workload.toml --stopped 0.01");
+    folder.check_refused("rate --workload workload.toml --stops 2,0", 64, "expected a share from 0 to 1");
+    let shown = folder.advise("rate --workload workload.toml --stops 0.01,0");
     assert_eq!(shown.status.code(), Some(20));
     folder.check_refused("costs missing.run", 65, "missing.run");
 }

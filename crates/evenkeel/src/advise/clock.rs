@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use advise::multiply;
-use fleet::advise::InputFigure;
+use fleet::advise::{CpuStops, InputFigure};
 use os::clock::{Stopwatch, pause};
 use os::cpu_time::this_thread_ns;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -41,44 +41,67 @@ const IDLE: Duration = Duration::from_micros(100);
 /// The watch is cut into pieces of this length, whose differences give the range.
 const PIECE: Duration = Duration::from_secs(1);
 
-/// The share of the time that stops of these CPUs, each watched for so many seconds, last beyond `limit`; of all together.
-pub(super) fn watch_stops(cpus: &[usize], seconds: u32, limit: Duration) -> io::Result<InputFigure> {
-    let watch = |cpu: usize| -> io::Result<Vec<f64>> {
+/// Stops of these CPUs, each watched for so many seconds; of all together.
+pub(super) fn watch_stops(cpus: &[usize], seconds: u32, limit: Duration) -> io::Result<CpuStops> {
+    let watch = |cpu: usize| -> io::Result<Vec<Piece>> {
         let mut one = CpuSet::new();
         one.set(cpu);
         sched_setaffinity(None, &one)?;
-        Ok((0..seconds).map(|_| piece(limit)).collect())
+        Ok((0..seconds).map(|_| Piece::watched(limit)).collect())
     };
-    let pieces: Vec<io::Result<Vec<f64>>> = thread::scope(|scope| {
-        let watched: Vec<_> = cpus.iter().map(|cpu| scope.spawn(move || watch(*cpu))).collect();
-        let joined = watched.into_iter().map(|thread| thread.join());
+    let watched: Vec<io::Result<Vec<Piece>>> = thread::scope(|scope| {
+        let watching: Vec<_> = cpus.iter().map(|cpu| scope.spawn(move || watch(*cpu))).collect();
+        let joined = watching.into_iter().map(|thread| thread.join());
         joined.map(|pieces| pieces.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
-    let mut sums = vec![0.0; seconds as usize];
-    for of_cpu in pieces {
-        of_cpu?.iter().zip(&mut sums).for_each(|(share, sum)| *sum += share);
-    }
-    let count = f64::from(seconds);
-    let mean = sums.iter().sum::<f64>() / count;
-    let variance = sums.iter().map(|sum| (sum - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let off = 2.0 * (variance / count).sqrt();
-    let source = format!("watched for {seconds} s");
-    Ok(InputFigure::measured(mean, (mean - off).max(0.0), mean + off, source))
-}
-
-/// The share of one piece.
-fn piece(limit: Duration) -> f64 {
-    let watch = Stopwatch::start();
-    let (mut before, mut beyond, mut idle_at) = (Duration::ZERO, Duration::ZERO, BUSY);
-    let mut expected = Duration::ZERO;
-    while before < PIECE {
-        let now = watch.passed();
-        beyond += (now - before).saturating_sub(expected + limit);
-        (before, expected) = (now, Duration::ZERO);
-        if now >= idle_at {
-            pause(IDLE);
-            (expected, idle_at) = (IDLE, now + IDLE + BUSY);
+    let mut sums = vec![Piece::default(); seconds as usize];
+    for of_cpu in watched {
+        for (piece, sum) in of_cpu?.iter().zip(&mut sums) {
+            sum.beyond += piece.beyond;
+            sum.short_us += piece.short_us;
         }
     }
-    beyond.as_secs_f64() / before.as_secs_f64()
+    let figure = |of: fn(&Piece) -> f64| {
+        let count = f64::from(seconds);
+        let mean = sums.iter().map(of).sum::<f64>() / count;
+        let variance = sums.iter().map(|sum| (of(sum) - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let off = 2.0 * (variance / count).sqrt();
+        InputFigure::measured(mean, (mean - off).max(0.0), mean + off, format!("watched for {seconds} s"))
+    };
+    Ok(CpuStops { beyond: figure(|piece| piece.beyond), short_us: figure(|piece| piece.short_us) })
+}
+
+/// Stops of one piece of the watch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    /// The share of its time beyond the limit.
+    beyond: f64,
+    /// Squares of the others by its time, in µs.
+    short_us: f64,
+}
+
+impl Piece {
+    fn watched(limit: Duration) -> Piece {
+        let watch = Stopwatch::start();
+        let (mut before, mut idle_at) = (Duration::ZERO, BUSY);
+        let (mut beyond, mut squares) = (Duration::ZERO, 0.0);
+        let mut is_awake = true;
+        while before < PIECE {
+            let now = watch.passed();
+            let gap = now - before;
+            match is_awake {
+                true if gap <= limit => squares += (gap.as_secs_f64() * 1e6).powi(2),
+                true => beyond += gap - limit,
+                // It wakes up some time later than it asked for, also on an idle CPU.
+                false => beyond += gap.saturating_sub(limit + IDLE),
+            }
+            (before, is_awake) = (now, true);
+            if now >= idle_at {
+                pause(IDLE);
+                (is_awake, idle_at) = (false, now + IDLE + BUSY);
+            }
+        }
+        let seconds = before.as_secs_f64();
+        Piece { beyond: beyond.as_secs_f64() / seconds, short_us: squares / (seconds * 1e6) }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use advise::{COSTS_LEN_MAX, WORKLOAD_LEN_MAX, parse_workload, replace_costs, report, usual_inputs};
 use clap::value_parser;
-use fleet::advise::{InputFigure, worker_rate};
+use fleet::advise::{CpuStops, worker_rate};
 
 use super::ask::{STATUS_FILE, of_file, text_of};
 use super::clock::watch_stops;
@@ -38,23 +38,28 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// CPUs to watch for stops first: the server's, and that of the load which checks it, as 0,1
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = value_parser!(u16).range(0..=1023), required_unless_present = "stopped", conflicts_with = "stopped")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = value_parser!(u16).range(0..=1023), required_unless_present = "stops", conflicts_with = "stops")]
     cpus: Vec<u16>,
     /// Seconds of watching
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(3..=3600), conflicts_with = "stopped")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(3..=3600), conflicts_with = "stops")]
     seconds: u32,
-    /// Instead of watching: the share of the time that stops of the CPUs last beyond the target of the workload, 0 to 1
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    stopped: Option<f64>,
+    /// Instead of watching: the share of the time that stops of the CPUs last beyond the target of the workload, and of shorter stops the sum of
+    /// their squares by the time, in µs, as 0.001,10
+    #[arg(long, value_name = "SHARE,US", value_parser = stops)]
+    stops: Option<(f64, f64)>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a share from 0 to 1".to_owned())
+fn stops(text: &str) -> Result<(f64, f64), String> {
+    let parsed = text.split_once(',').and_then(|(share, us)| Some((share.parse().ok()?, us.parse().ok()?)));
+    let accepted = |(share, us): &(f64, f64)| (0.0..=1.0).contains(share) && (0.0..=SHORT_MAX).contains(us);
+    parsed.filter(accepted).ok_or_else(|| "expected a share from 0 to 1 and a number of µs, as 0.001,10".to_owned())
 }
+
+/// Of squares by the time, in µs, at most: one second that stands still.
+const SHORT_MAX: f64 = 1e6;
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let path = &arguments.workload;
@@ -64,8 +69,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.costs {
         replace_costs(&mut inputs, &text_of(path, COSTS_LEN_MAX)?).map_err(|error| of_file(path, error))?;
     }
-    let stopped = match arguments.stopped {
-        Some(share) => InputFigure::chosen(share),
+    let stops = match arguments.stops {
+        Some((beyond, short_us)) => CpuStops::stated(beyond, short_us),
         None => {
             let cpus: Vec<usize> = arguments.cpus.iter().map(|cpu| usize::from(*cpu)).collect();
             let limit = Duration::from_secs_f64(inputs.workload.p99_ms.value / 1e3);
@@ -73,11 +78,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 .map_err(|error| Failure::system("watch the CPUs of --cpus", error))?
         }
     };
-    let rate = worker_rate(&inputs, &stopped)
+    let rate = worker_rate(&inputs, &stops)
         .map_err(|error| Failure::other(error).within(path.display()).with_status(STATUS_FILE))?;
     let text = match arguments.json {
-        true => report::rate_json(&rate, &stopped, &inputs),
-        false => report::rate_text(&rate, &stopped, &inputs),
+        true => report::rate_json(&rate, &stops, &inputs),
+        false => report::rate_text(&rate, &stops, &inputs),
     };
     print(text.as_bytes())?;
     Ok(if rate.per_s > 0.0 { ExitCode::SUCCESS } else { ExitCode::from(STATUS_NONE) })

@@ -30,7 +30,7 @@ pub use fit::{HOSTS_MAX, HostResource, ResourceUse, ShapeFit, UnknownConsequence
 pub use inputs::{AdviceInputs, NamedInput};
 pub use sensitivity::{CHANGE, ChangedAnswer, InputEffect, to_measure};
 pub use shape::{CpuArchitecture, HostShape, LocalDiskKind, LocalDisks, ShapePrice};
-pub use worker::{WorkerRate, worker_rate};
+pub use worker::{CpuStops, WorkerRate, worker_rate};
 pub use workload::{CacheWorkload, ITEMS_MAX, RATE_MAX, WorkloadError};
 
 #[cfg(test)]

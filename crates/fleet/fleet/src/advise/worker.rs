@@ -17,6 +17,22 @@ pub struct WorkerRate {
     pub range: (f64, f64),
 }
 
+/// Times for which CPUs stop, seen by who watched them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuStops {
+    /// The share of the time that stops last beyond the target.
+    pub beyond: InputFigure,
+    /// Of stops up to the target: the sum of the squares of their lengths divided by the time in which they were seen, in µs.
+    pub short_us: InputFigure,
+}
+
+impl CpuStops {
+    /// What is said of them, for a host whose stops are known otherwise.
+    pub fn stated(beyond: f64, short_us: f64) -> CpuStops {
+        CpuStops { beyond: InputFigure::chosen(beyond), short_us: InputFigure::chosen(short_us) }
+    }
+}
+
 /// Connections that a worker serves in one round: it answers none of them before it has received from all.
 const ROUND_CONNECTIONS: f64 = 64.0;
 /// The part of a request's time that is spent on receiving, which others in the round wait for: about a third, the rest is the answer.
@@ -25,13 +41,13 @@ const ROUND_CONNECTIONS: f64 = 64.0;
 const RECEIVING_SHARE: f64 = 0.35;
 
 /// Predicts the rate at which the 99th percentile of one worker is the target of the workload, whose rates count as shares of each class.
-/// `stopped` is the share of the time that stops of the CPU last beyond the target.
 ///
 /// # Errors
 /// If a figure of the workload is beyond its limit.
-pub fn worker_rate(inputs: &AdviceInputs, stopped: &InputFigure) -> Result<WorkerRate, WorkloadError> {
+pub fn worker_rate(inputs: &AdviceInputs, stops: &CpuStops) -> Result<WorkerRate, WorkloadError> {
     inputs.workload.check()?;
-    let rate = of(inputs, stopped.value);
+    let usual = (stops.beyond.value, stops.short_us.value);
+    let rate = of(inputs, usual);
     if rate.per_s <= 0.0 {
         return Ok(rate);
     }
@@ -42,29 +58,32 @@ pub fn worker_rate(inputs: &AdviceInputs, stopped: &InputFigure) -> Result<Worke
         squares.0 += ends[0].min(ends[1]).min(0.0).powi(2);
         squares.1 += ends[0].max(ends[1]).max(0.0).powi(2);
     };
-    add([stopped.low, stopped.high].map(|stopped| of(inputs, stopped).per_s));
+    add([stops.beyond.low, stops.beyond.high].map(|beyond| of(inputs, (beyond, usual.1)).per_s));
+    add([stops.short_us.low, stops.short_us.high].map(|short| of(inputs, (usual.0, short)).per_s));
     let count = inputs.clone().costs_and_assumptions().len();
     for index in 0..count {
         add([false, true].map(|is_high| {
             let mut changed = inputs.clone();
             let input = changed.costs_and_assumptions().swap_remove(index);
             input.figure.value = if is_high { input.figure.high } else { input.figure.low };
-            of(&changed, stopped.value).per_s
+            of(&changed, usual).per_s
         }));
     }
     let range = (rate.per_s * (-squares.0.sqrt()).exp(), rate.per_s * squares.1.sqrt().exp());
     Ok(WorkerRate { range, ..rate })
 }
 
-fn of(inputs: &AdviceInputs, stopped: f64) -> WorkerRate {
+fn of(inputs: &AdviceInputs, (stopped, short_us): (f64, f64)) -> WorkerRate {
     let classes = classes(inputs);
     let requests: f64 = classes.iter().map(|class| class.per_s).sum();
     let mean = |of: fn(f64) -> f64| {
         classes.iter().map(|class| class.per_s * of(class.us)).sum::<f64>() / requests
     };
     let request_us = mean(|us| us);
-    // Requests of one class take the same time: what lengthens some of them is among the stops.
-    let variation = mean(|us| us * us) / (request_us * request_us) - 1.0;
+    // Requests of one class take the same time, and stops lengthen some of them (Hopp and Spearman, Factory Physics: a server that fails
+    // now and then). With the time r of a stop and their number λ in a µs, the squares of all times grow by λ r² for each µs of work.
+    let of_stops = short_us / request_us;
+    let variation = mean(|us| us * us) / (request_us * request_us) - 1.0 + of_stops;
     let queue =
         WorkerQueue { request_us, burst: inputs.workload.pipeline.value, variation, stopped };
     let target_us = inputs.workload.p99_ms.value * 1e3;
@@ -81,8 +100,8 @@ mod tests {
     use super::super::tests::inputs;
     use super::*;
 
-    fn none() -> InputFigure {
-        InputFigure::chosen(0.0)
+    fn none() -> CpuStops {
+        CpuStops::stated(0.0, 0.0)
     }
 
     /// A get takes 10 µs here, so one CPU serves 100,000 a second at most; a target of 100 ms leaves it nearly all of them.
@@ -113,7 +132,8 @@ mod tests {
     #[test]
     fn the_range_is_that_of_costs_and_stops() {
         let mut inputs = inputs(|_| ());
-        let stopped = InputFigure::measured(0.004, 0.002, 0.012, "a test");
+        let beyond = InputFigure::measured(0.004, 0.002, 0.012, "a test");
+        let stopped = CpuStops { beyond, ..none() };
         let rate = worker_rate(&inputs, &stopped).expect("a workload");
         assert!((0.55..0.6).contains(&rate.used), "{rate:?}");
         assert_eq!(rate.range.0, 0.0, "at the high end of the stops nothing is left");
@@ -121,6 +141,34 @@ mod tests {
         inputs.costs.get_us = InputFigure::measured(10.0, 8.0, 12.0, "a test");
         let rate = worker_rate(&inputs, &stopped).expect("a workload");
         assert!(rate.range.1 > only_stops && rate.range.1 > rate.per_s * 1.2, "{rate:?}");
-        assert_eq!(worker_rate(&inputs, &InputFigure::chosen(0.02)).expect("a workload").range, (0.0, 0.0));
+        let none_left = worker_rate(&inputs, &CpuStops::stated(0.02, 0.0)).expect("a workload");
+        assert_eq!(none_left.range, (0.0, 0.0));
+    }
+
+    /// Requests of 10 µs, and a stop of 500 µs a hundred times a second: the simulated queue reaches a wait of a millisecond for one request
+    /// in a hundred at nearly the same use.
+    #[test]
+    fn short_stops_cost_as_much_as_in_a_simulated_queue() {
+        const STOPS: (f64, f64) = (10_000.0, 500.0);
+        let stops = CpuStops::stated(0.0, STOPS.1 * STOPS.1 / STOPS.0);
+        let strict = inputs(|workload| workload.p99_ms = InputFigure::chosen(1.0));
+        let rate = worker_rate(&strict, &stops).expect("a workload");
+        let late = |used: f64| {
+            let mut random = stdx::prng::Prng::new(3);
+            let (mut now, mut free, mut late, mut next_stop) = (0.0_f64, 0.0_f64, 0_u32, 0.0_f64);
+            const REQUESTS: u32 = 1_000_000;
+            for _ in 0..REQUESTS {
+                now -= (1.0 - random.unit()).ln() * 10.0 / used;
+                while next_stop <= now {
+                    free = free.max(next_stop) + STOPS.1;
+                    next_stop -= (1.0 - random.unit()).ln() * STOPS.0;
+                }
+                free = free.max(now) + 10.0;
+                late += u32::from(free - now > 1_000.0);
+            }
+            f64::from(late) / f64::from(REQUESTS)
+        };
+        assert!(late(rate.used * 0.92) < 0.01, "{} at {}", late(rate.used * 0.92), rate.used);
+        assert!(late(rate.used * 1.08) > 0.01, "{} at {}", late(rate.used * 1.08), rate.used);
     }
 }
