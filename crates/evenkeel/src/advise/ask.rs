@@ -7,12 +7,13 @@ use advise::catalogue::{CATALOGUE_LEN_MAX, Catalogue};
 use advise::report::{self, AdviceQuestion};
 use advise::running::ServerSeen;
 use advise::{
-    AroundFleet, AroundServer, COSTS_LEN_MAX, WORKLOAD_LEN_MAX, fleet_workloads, parse_workload,
-    replace_costs, usual_inputs,
+    AroundFleet, AroundServer, AroundTrace, COSTS_LEN_MAX, TraceSums, TracedClass, TracedRequest,
+    WORKLOAD_LEN_MAX, fleet_workloads, parse_workload, replace_costs, usual_inputs,
 };
 use clap::value_parser;
 use control::ControlPlace;
-use fleet::advise::{AdviceInputs, CacheWorkload, HostShape};
+use fleet::advise::{AdviceInputs, CacheWorkload, HostShape, ShapePrice};
+use load::TraceClass;
 use serde_json::Value;
 use wire::ServerAddress;
 
@@ -43,16 +44,16 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A file with the workload (docs/advise/README.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "control"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "measured")]
     workload: Option<PathBuf>,
     /// HOST:PORT or unix:PATH of a memcached or an Evenkeel, whose statistics are read twice
-    #[arg(long, value_name = "ADDR", value_parser = address, group = "place")]
+    #[arg(long, value_name = "ADDR", value_parser = address, group = "measured")]
     pub(super) server: Option<ServerAddress>,
     /// With --server: HOST:PORT of its --metrics-listen, which has what `stats` does not
     #[arg(long, value_name = "ADDR", value_parser = metrics_page, requires = "server")]
     pub(super) metrics: Option<PrometheusServer>,
     /// Controllers, as HOST:PORT or unix:PATH, of which the first that answers has figures of all servers
-    #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>, group = "place")]
+    #[arg(long, value_name = "ADDR,ADDR", value_delimiter = ',', value_parser = str::parse::<ControlPlace>, group = "measured")]
     pub(super) control: Vec<ControlPlace>,
     /// With --control: this cluster alone
     #[arg(long, value_name = "NAME", requires = "control")]
@@ -61,23 +62,32 @@ pub(super) struct Arguments {
     pub(super) credentials: Credentials,
     #[command(flatten)]
     pub(super) running: RunningArguments,
+    /// A trace of all requests to the cluster, in a format of `evenkeel load --trace`
+    #[arg(long, value_name = "FILE", group = "measured")]
+    trace: Option<PathBuf>,
+    /// With --trace: its requests per second, if it has no times
+    #[arg(long, value_name = "N", value_parser = positive, requires = "trace")]
+    rate: Option<f64>,
+    /// With --trace: what a million misses cost the backend; with it, the cheapest hit ratio is chosen
+    #[arg(long, value_name = "USD", value_parser = positive, requires = "trace")]
+    usd_per_million_misses: Option<f64>,
     /// With --server: seconds between the two readings
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3600), requires = "server", conflicts_with = "workload")]
     pub(super) seconds: u32,
     /// With --server: how many servers like it the cluster has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000), requires = "server", conflicts_with = "workload")]
     servers: u32,
-    /// The busiest minute as a multiple of what is measured now
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "place", conflicts_with = "workload")]
+    /// The busiest minute as a multiple of what is measured now, or of the trace's
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor, requires = "measured", conflicts_with = "workload")]
     pub(super) peak: f64,
-    /// The 99th percentile of latency that is wanted from measured servers, in ms
-    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "place", conflicts_with = "workload")]
+    /// The 99th percentile of latency that is wanted, in ms
+    #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = positive, requires = "measured", conflicts_with = "workload")]
     p99: f64,
-    /// Zones over which measured servers are spread [1; with --control those that they are in]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=16), requires = "place", conflicts_with = "workload")]
+    /// Zones over which the servers are spread [1; with --control those that they are in]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=16), requires = "measured", conflicts_with = "workload")]
     zones: Option<u32>,
     /// The other zones carry everything when one is lost
-    #[arg(long, requires = "place", conflicts_with = "workload")]
+    #[arg(long, requires = "measured", conflicts_with = "workload")]
     survive_zone: bool,
     /// A catalogue of your own, put over the built-in one; repeatable
     #[arg(long, value_name = "FILE")]
@@ -85,9 +95,9 @@ pub(super) struct Arguments {
     /// Costs and assumptions of your own, put over the measured ones
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// The region of the prices
-    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
-    region: String,
+    /// The region of the prices; of several clouds one of each, as us-east-1,us-central1: of each shape the first that it has
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "us-east-1")]
+    region: Vec<String>,
     /// Only shapes of this cloud
     #[arg(long, value_name = "CLOUD")]
     cloud: Option<String>,
@@ -130,7 +140,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.running.is_asked() {
         return running::run(arguments);
     }
-    let shapes = shapes(arguments)?;
+    let regions = arguments.region.join(", ");
+    let shapes = shapes(arguments, &regions)?;
     let costs = arguments.costs.as_deref().map(|path| text_of(path, COSTS_LEN_MAX)).transpose()?;
     let workloads = workloads(arguments)?;
     if workloads.len() > 1 && arguments.picture.is_some() {
@@ -144,7 +155,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         if let (Some(text), Some(path)) = (&costs, &arguments.costs) {
             replace_costs(&mut inputs, text).map_err(|error| of_file(path, error))?;
         }
-        let (answer, has_shape) = answer(arguments, &inputs, &shapes)?;
+        let (answer, has_shape) = answer(arguments, &inputs, &shapes, &regions)?;
         answers.push(with_seen(answer, seen, arguments.json));
         has_all &= has_shape;
     }
@@ -161,10 +172,11 @@ fn answer(
     arguments: &Arguments,
     inputs: &AdviceInputs,
     shapes: &[HostShape],
+    regions: &str,
 ) -> Result<(String, bool), Failure> {
-    let advice = fleet::advise::advise(inputs, shapes, &arguments.region)
+    let advice = fleet::advise::advise(inputs, shapes, regions)
         .map_err(|error| Failure::other(error).with_status(STATUS_FILE))?;
-    let asked = AdviceQuestion { inputs, region: &arguments.region };
+    let asked = AdviceQuestion { inputs, region: regions };
     if let Some(path) = &arguments.picture {
         os::file::replace(path, report::picture(&advice, &asked))
             .map_err(|error| Failure::system(format!("write {}", path.display()), error))?;
@@ -207,33 +219,72 @@ fn workloads(arguments: &Arguments) -> Result<Vec<(CacheWorkload, Option<ServerS
 }
 
 fn workload(arguments: &Arguments) -> Result<(CacheWorkload, Option<ServerSeen>), Failure> {
-    let Some(path) = &arguments.workload else {
-        let Some(place) = &arguments.server else {
-            let hint = "docs/advise/README.md has a file to begin with".to_owned();
-            return Err(Failure::usage(
-                "expected --workload FILE, --server ADDR or --control ADDR, found none of them",
-                Some(hint),
-            ));
-        };
-        let zones = arguments.zones.unwrap_or(1);
-        if arguments.survive_zone && zones < 2 {
-            return Err(Failure::usage("--survive-zone: expected --zones of 2 or more, found 1", None));
-        }
-        let around = AroundServer {
-            name: named(place),
-            servers: arguments.servers,
+    if let Some(path) = &arguments.workload {
+        let text = text_of(path, WORKLOAD_LEN_MAX)?;
+        let workload = parse_workload(&text).map_err(|error| of_file(path, error))?;
+        return Ok((workload, None));
+    }
+    let zones = arguments.zones.unwrap_or(1);
+    if arguments.survive_zone && zones < 2 {
+        return Err(Failure::usage("--survive-zone: expected --zones of 2 or more, found 1", None));
+    }
+    if let Some(path) = &arguments.trace {
+        let around = AroundTrace {
+            name: path.display().to_string(),
             peak: arguments.peak,
             p99_ms: arguments.p99,
             zones,
             survives_zone: arguments.survive_zone,
             headroom: HEADROOM,
+            backend_usd_per_million: arguments.usd_per_million_misses,
         };
-        let measured = server::workload(place, arguments.seconds, arguments.metrics.as_ref(), &around)?;
-        return Ok((measured.0, Some(measured.1)));
+        return Ok((traced(path, arguments.rate, &around)?, None));
+    }
+    let Some(place) = &arguments.server else {
+        let hint = "docs/advise/README.md has a file to begin with".to_owned();
+        let what =
+            "expected --workload FILE, --server ADDR, --control ADDR or --trace FILE, found none of them";
+        return Err(Failure::usage(what, Some(hint)));
     };
-    let text = text_of(path, WORKLOAD_LEN_MAX)?;
-    let workload = parse_workload(&text).map_err(|error| of_file(path, error))?;
-    Ok((workload, None))
+    let around = AroundServer {
+        name: named(place),
+        servers: arguments.servers,
+        peak: arguments.peak,
+        p99_ms: arguments.p99,
+        zones,
+        survives_zone: arguments.survive_zone,
+        headroom: HEADROOM,
+    };
+    let measured = server::workload(place, arguments.seconds, arguments.metrics.as_ref(), &around)?;
+    Ok((measured.0, Some(measured.1)))
+}
+
+/// The workload of a trace.
+fn traced(path: &Path, rate: Option<f64>, around: &AroundTrace) -> Result<CacheWorkload, Failure> {
+    let mut sums = TraceSums::default();
+    let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+    let read = load::read_trace(path, rate, |request| {
+        sums.add(&TracedRequest {
+            at_ns: request.at_ns,
+            class: match request.class {
+                TraceClass::Get => TracedClass::Get,
+                TraceClass::Set => TracedClass::Set,
+                TraceClass::Delete => TracedClass::Delete,
+                TraceClass::Touch => TracedClass::Touch,
+            },
+            key_hash: request.key_hash,
+            key_bytes: bytes(request.key_len),
+            value_bytes: bytes(request.value_len),
+        });
+    });
+    read.map_err(|error| match error {
+        load::Error::TraceFile { path, source } => {
+            Failure::system(format!("read {}", path.display()), source)
+        }
+        load::Error::Arguments(what) => Failure::usage(what, None),
+        error => Failure::other(error).with_status(STATUS_FILE),
+    })?;
+    sums.workload(around).map_err(|error| of_file(path, error))
 }
 
 pub(super) fn named(place: &ServerAddress) -> String {
@@ -257,7 +308,7 @@ pub(super) fn catalogue(arguments: &Arguments) -> Result<Catalogue, Failure> {
 }
 
 /// The catalogue's shapes, with the user's own, of which some are asked for.
-fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
+fn shapes(arguments: &Arguments, regions: &str) -> Result<Vec<HostShape>, Failure> {
     let catalogue = catalogue(arguments)?;
     let all: Vec<HostShape> = catalogue.shapes().map(|entry| entry.shape.clone()).collect();
     let known = |what: &str, of: fn(&HostShape) -> &String, wanted: &String| {
@@ -281,24 +332,33 @@ fn shapes(arguments: &Arguments) -> Result<Vec<HostShape>, Failure> {
         is_of_family && arguments.cloud.as_ref().is_none_or(|cloud| *cloud == shape.cloud)
     };
     let asked: Vec<HostShape> = all.iter().filter(is_asked).cloned().collect();
-    let prices = || asked.iter().flat_map(|shape| &shape.prices);
-    let mut regions: Vec<&str> = prices().map(|price| price.region.as_str()).collect();
-    if !regions.is_empty() && !regions.contains(&arguments.region.as_str()) {
-        regions.sort_unstable();
-        regions.dedup();
-        let hint = format!("it has prices in {} (--region)", regions.join(", "));
-        let what = format!("the catalogue has no price of these shapes in the region `{}`", arguments.region);
+    let mut known: Vec<&str> =
+        asked.iter().flat_map(|shape| &shape.prices).map(|price| price.region.as_str()).collect();
+    if let Some(region) =
+        arguments.region.iter().find(|region| !known.is_empty() && !known.contains(&region.as_str()))
+    {
+        known.sort_unstable();
+        known.dedup();
+        let hint = format!("it has prices in {} (--region)", known.join(", "));
+        let what = format!("the catalogue has no price of these shapes in the region `{region}`");
         return Err(Failure::usage(what, Some(hint)));
     }
-    Ok(asked)
+    Ok(asked.into_iter().map(|shape| priced_in(shape, arguments, regions)).collect())
 }
 
-fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
+/// The shape with the price of the first region that it has one of, as that of all of them.
+fn priced_in(shape: HostShape, arguments: &Arguments, regions: &str) -> HostShape {
+    let first = arguments.region.iter().find_map(|region| shape.price(region).cloned());
+    let prices = first.map(|price| ShapePrice { region: regions.to_owned(), ..price });
+    HostShape { prices: prices.into_iter().collect(), ..shape }
+}
+
+pub(super) fn of_file(path: &Path, error: impl Into<anyhow::Error>) -> Failure {
     Failure::other(error).within(path.display()).with_status(STATUS_FILE)
 }
 
 /// A text that is not longer than its reader takes.
-fn text_of(path: &Path, len_max: usize) -> Result<String, Failure> {
+pub(super) fn text_of(path: &Path, len_max: usize) -> Result<String, Failure> {
     let text = read_at_most(path, len_max as u64)
         .map_err(|error| Failure::system(format!("read {}", path.display()), error))?;
     String::from_utf8(text).map_err(|error| of_file(path, error))

@@ -66,6 +66,8 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
             statuses(&mut page, &crate::advise::STATUSES)?;
         }
         Some("advise-import") => statuses(&mut page, &crate::advise::IMPORT_STATUSES)?,
+        Some("advise-costs") => statuses(&mut page, &crate::advise::COSTS_STATUSES)?,
+        Some("advise-rate") => statuses(&mut page, &crate::advise::RATE_STATUSES)?,
         Some("kube-warm-upgrade") => statuses(&mut page, &crate::containers::kube::STATUSES)?,
         Some(job) if job.starts_with("control-") => statuses(&mut page, &crate::control::STATUSES)?,
         _ => man.render_subcommands_section(&mut page)?,

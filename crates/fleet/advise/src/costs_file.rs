@@ -90,11 +90,15 @@ fn measured_costs() -> RequestCosts {
         get_64k_us: take("get_64k_us"),
         set_us: take("set_us"),
         set_of_16_us: take("set_of_16_us"),
+        set_4k_us: take("set_4k_us"),
+        set_64k_us: take("set_64k_us"),
         delete_us: take("delete_us"),
         multiget_16_us: take("multiget_16_us"),
         multiget_100_us: take("multiget_100_us"),
         tls_get_us: take("tls_get_us"),
         tls_get_of_16_us: take("tls_get_of_16_us"),
+        tls_get_4k_us: take("tls_get_4k_us"),
+        tls_get_64k_us: take("tls_get_64k_us"),
         udp_get_us: take("udp_get_us"),
         flash_get_us: take("flash_get_us"),
         record_bytes: take("record_bytes"),
@@ -121,7 +125,11 @@ pub fn replace_costs(inputs: &mut AdviceInputs, text: &str) -> Result<(), CostsE
     if let Some(architecture) = file.architecture()? {
         inputs.costs.architecture = architecture;
     }
-    for (name, figure) in file.figures()? {
+    let figures = file.figures()?;
+    if let Some(clock) = figures.get("clock_ghz").filter(|clock| clock.value > 0.0) {
+        at_clock(inputs, clock.value, |name| figures.contains_key(name));
+    }
+    for (name, figure) in figures {
         let mut known = inputs.costs_and_assumptions();
         match known.iter_mut().find(|input| input.name == name) {
             Some(input) if figure.value > input.most => {
@@ -145,6 +153,19 @@ pub fn replace_costs(inputs: &mut AdviceInputs, text: &str) -> Result<(), CostsE
         }
     }
     Ok(())
+}
+
+/// Costs that a file leaves out were measured at the clock of the table: at the file's they take as many cycles.
+fn at_clock(inputs: &mut AdviceInputs, clock_ghz: f64, is_in_file: impl Fn(&str) -> bool) {
+    let factor = inputs.costs.clock_ghz.value / clock_ghz;
+    let is_cpu_time = |name: &str| name.ends_with("_us") && name != "flash_p99_us";
+    for input in inputs.costs_and_assumptions() {
+        if is_cpu_time(input.name) && !is_in_file(input.name) {
+            let figure = input.figure;
+            (figure.value, figure.low, figure.high) =
+                (figure.value * factor, figure.low * factor, figure.high * factor);
+        }
+    }
 }
 
 #[cfg(test)]

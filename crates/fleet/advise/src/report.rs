@@ -3,10 +3,12 @@
 pub(crate) mod amount;
 mod json;
 mod picture;
+mod rate;
 pub(crate) mod text;
 
 pub use json::json;
 pub use picture::picture;
+pub use rate::{rate_json, rate_text};
 pub use text::text;
 
 use fleet::advise::{AdviceInputs, ItemsPlace};

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::figure_file::FigureInFile;
 
-/// Bytes of a workload's file, at most: a thousand points of a miss curve need a tenth.
+/// Bytes of a workload's file, at most: a hundred points of a miss curve need a hundredth.
 pub const WORKLOAD_LEN_MAX: usize = 1024 * 1024;
 
 /// Why a file is no workload.
@@ -174,7 +174,7 @@ fn assumed((value, low, high): (f64, f64, f64), why: &str) -> InputFigure {
 impl WorkloadFile {
     fn meant(self) -> Result<CacheWorkload, WorkloadFileError> {
         let Self { name, requests, items, latency, network, spare, backend, host, real_time } = self;
-        let none = || InputFigure::chosen(0.0);
+        let none = || assumed((0.0, 0.0, 0.0), "the file does not say any");
         let required =
             |name, figure: &FigureInFile| figure.meant().map_err(|why| WorkloadFileError::Figure(name, why));
         let key_bytes = required("key_bytes", &items.key_bytes)?;
@@ -199,6 +199,12 @@ impl WorkloadFile {
             Some(true) => 1.0 / f64::from(zones.max(1)),
             _ => 0.0,
         };
+        let hit_ratio = share("hit_ratio", &requests.hit_ratio)?;
+        if hit_ratio.is_some() && !items.curve.is_empty() {
+            return refused("hit_ratio", "expected either this or a `curve`, which says it, found both");
+        }
+        let count = items_of(&items, per_item)?;
+        let of_curve = hits_of_curve(&items.curve, count.value * per_item);
         Ok(CacheWorkload {
             name,
             get: given("get", &requests.get)?.unwrap_or_else(none),
@@ -211,9 +217,10 @@ impl WorkloadFile {
             ),
             pipeline: given("pipeline", &requests.pipeline)?
                 .map_or_else(|| assumed(PIPELINE, "each request comes alone, which costs most"), at_least_1),
-            hit_ratio: share("hit_ratio", &requests.hit_ratio)?
+            hit_ratio: hit_ratio
+                .or(of_curve)
                 .unwrap_or_else(|| assumed(HIT_RATIO, "between those of published caches")),
-            items: items_of(&items, per_item)?,
+            items: count,
             key_bytes,
             value_bytes,
             value_p99_bytes: items.value_p99_bytes,
@@ -262,6 +269,21 @@ fn connections(network: &Network) -> Result<InputFigure, WorkloadFileError> {
     })
 }
 
+/// The share of hits at so many bytes: on a line between two points of the curve, and as at its ends beyond them.
+fn hits_of_curve(curve: &[(f64, f64)], bytes: f64) -> Option<InputFigure> {
+    let above = curve.iter().position(|point| point.0 >= bytes);
+    let ratio = match above {
+        Some(0) => curve[0].1,
+        Some(index) => {
+            let ((from, low), (to, high)) = (curve[index - 1], curve[index]);
+            low + (high - low) * (bytes - from) / (to - from)
+        }
+        None => curve.last()?.1,
+    };
+    let high = (ratio * (1.0 + fleet::advise::STATED_RANGE)).min(1.0);
+    Some(InputFigure { high: high.max(ratio), ..InputFigure::stated(ratio) })
+}
+
 fn items_of(items: &Items, per_item: f64) -> Result<InputFigure, WorkloadFileError> {
     let counted = |bytes: InputFigure| InputFigure {
         value: bytes.value / per_item,
@@ -300,7 +322,7 @@ mod tests {
         check_refused(
             "count = 1_000_000_000",
             "count = 1_000_000_000_000",
-            "`items` is 1000000000000: expected 1 to 100000000000",
+            "`count` is 1000000000000: expected 1 to 100000000000",
         );
         check_refused("count = 1_000_000_000", "", "found none of them");
         check_refused("count = 1_000_000_000", "count = 1\nbytes = 1", "found both of the first two");
@@ -330,6 +352,11 @@ mod tests {
             "rise from point to point",
         );
         check_refused("name = \"test\"", "", "missing field `name`");
+        check_refused(
+            "set = 100_000\n[items]",
+            "set = 100_000\nhit_ratio = 0.9\n[items]\ncurve = [[1e9, 0.9]]",
+            "expected either this or a `curve`",
+        );
     }
 
     #[test]
@@ -338,6 +365,20 @@ mod tests {
         assert_eq!(workload.hit_ratio.basis, fleet::advise::FigureBasis::Assumed);
         assert_eq!(workload.get, InputFigure::stated(900_000.0));
         assert_eq!((workload.zones, workload.spare_share.value), (1, 0.0));
+    }
+
+    #[test]
+    fn a_curve_says_how_many_hits_the_items_have() {
+        let hits = |count: &str| {
+            let items = format!("count = {count}\ncurve = [[100e9, 0.8], [500e9, 0.9], [1000e9, 0.92]]");
+            let text = MODERATE.replace("count = 1_000_000_000", &items);
+            parse_workload(&text).expect("a workload").hit_ratio.value
+        };
+        // Of 540 bytes each.
+        assert_eq!(hits("100_000_000"), 0.8);
+        let between = hits("1_000_000_000");
+        assert!((between - (0.9 + 0.02 * 40.0 / 500.0)).abs() < 1e-9, "{between}");
+        assert_eq!(hits("4_000_000_000"), 0.92);
     }
 
     #[test]

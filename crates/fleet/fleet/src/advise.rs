@@ -19,6 +19,7 @@ mod inputs;
 pub mod running;
 mod sensitivity;
 mod shape;
+mod worker;
 mod workload;
 
 pub use answer::{Advice, CurveCost, KeptItems, LeftOut, SHAPES_SHOWN, ShapeAdvice, advise};
@@ -30,6 +31,7 @@ pub use fit::{HOSTS_MAX, HostResource, ResourceUse, ShapeFit, UnknownConsequence
 pub use inputs::{AdviceInputs, NamedInput};
 pub use sensitivity::{CHANGE, ChangedAnswer, InputEffect, to_measure};
 pub use shape::{CpuArchitecture, HostShape, LocalDiskKind, LocalDisks, ShapePrice};
+pub use worker::{CpuStops, WorkerRate, worker_rate};
 pub use workload::{CacheWorkload, ITEMS_MAX, RATE_MAX, WorkloadError};
 
 #[cfg(test)]

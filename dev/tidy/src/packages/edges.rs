@@ -35,7 +35,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 36] = [
     ("null", &["net", "stdx", "tls"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("fleet", &["stdx"], &["os"]),
-    ("advise", &["flags", "fleet", "stdx"], &["os"]),
+    ("advise", &["flags", "fleet", "stdx"], &[]),
     ("control", &["admin", "fleet", "http_client", "os", "protocol", "router", "stdx", "tls"], &[]),
     ("lab", &["load", "tuner", "os", "stdx"], &[]),
     ("tuning", &["tuner", "protocol", "os", "stdx"], &[]),

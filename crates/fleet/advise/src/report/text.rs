@@ -94,6 +94,10 @@ fn shapes(out: &mut String, best: &[ShapeAdvice]) {
     let rows: Vec<[String; 8]> = std::iter::once(head).chain(best.iter().map(row)).collect();
     out.push('\n');
     table(out, &rows, &[1, 3, 4]);
+    let mut days: Vec<&str> = best.iter().map(|advice| advice.price.date.as_str()).collect();
+    days.sort_unstable();
+    days.dedup();
+    let _ = writeln!(out, "  list prices of {}, without discounts", days.join(" and "));
 }
 
 /// Rows in columns; the numbers of some are at their right.
@@ -116,7 +120,12 @@ pub(crate) fn table<const N: usize>(out: &mut String, rows: &[[String; N]], righ
 }
 
 fn resources(out: &mut String, first: &ShapeAdvice) {
-    let _ = writeln!(out, "\nWhat {} asks for, of {} hosts", first.shape.name, first.fit.hosts);
+    let _ = writeln!(
+        out,
+        "\nWhat {} asks for, of {}",
+        first.shape.name,
+        counted(first.fit.hosts as usize, "host")
+    );
     let row = |used: &ResourceUse| {
         let need = match used.resource {
             HostResource::Cpu | HostResource::QueueCpu => format!("{} s", short(used.need / 1e6)),
@@ -138,6 +147,9 @@ fn resources(out: &mut String, first: &ShapeAdvice) {
     table(out, &rows, &[1, 2]);
     let ceiling = percent(first.fit.cpu_ceiling);
     let _ = writeln!(out, "  {ceiling} of the CPUs' time may be used at this latency, headroom not counted");
+    if first.fit.hosts == 1 {
+        out.push_str("  With one host nothing is left when it fails: `survive_zone` asks for hosts that carry everything then\n");
+    }
 }
 
 /// What is not known of several shapes is one entry.
@@ -215,14 +227,16 @@ fn effects(out: &mut String, advice: &Advice) {
         ]
     };
     let head = ["figure", "is", "source", "a fifth less", "a fifth more", ""].map(str::to_owned);
-    let shown = advice.effects.iter().take(EFFECTS_SHOWN).map(row);
+    // Some move the count within one host, or only the range.
+    let changes = |effect: &&InputEffect| effect.changes_family || effect.cost_change > 0.0;
+    let shown = advice.effects.iter().filter(changes).take(EFFECTS_SHOWN).map(row);
     let rows: Vec<[String; 6]> = std::iter::once(head).chain(shown).collect();
     table(out, &rows, &[1]);
     if let Some(effect) = to_measure(&advice.effects) {
         let factor = short(effect.range_change.exp());
         let _ = writeln!(
             out,
-            "\nTo be surer, know {} better: it is assumed, and within its range the hosts are up to {factor} times as many or as few.\n  \
+            "\nTo be surer, know {} better. It is assumed; within its range the number of hosts changes by a factor of up to {factor}.\n  \
              {}",
             effect.name, effect.measure
         );

@@ -21,6 +21,10 @@ pub struct RequestCosts {
     pub set_us: InputFigure,
     /// The same of one among 16.
     pub set_of_16_us: InputFigure,
+    /// A set of 4 KiB that comes alone.
+    pub set_4k_us: InputFigure,
+    /// A set of 64 KiB that comes alone.
+    pub set_64k_us: InputFigure,
     /// A delete that comes alone.
     pub delete_us: InputFigure,
     /// A get of 16 keys.
@@ -31,6 +35,10 @@ pub struct RequestCosts {
     pub tls_get_us: InputFigure,
     /// The same of one among 16.
     pub tls_get_of_16_us: InputFigure,
+    /// A get of 4 KiB over TLS that comes alone.
+    pub tls_get_4k_us: InputFigure,
+    /// A get of 64 KiB over TLS that comes alone.
+    pub tls_get_64k_us: InputFigure,
     /// A get of 100 bytes over UDP.
     pub udp_get_us: InputFigure,
     /// A get of 4 KB from flash that comes alone.
@@ -76,15 +84,41 @@ impl BatchedCost {
     }
 }
 
+/// What a request costs by the size of its value: a line through the sizes that were measured, and on behind the last.
+struct SizeCost {
+    small: f64,
+    page: f64,
+    large: f64,
+}
+
+impl SizeCost {
+    fn of(small: &InputFigure, page: &InputFigure, large: &InputFigure) -> SizeCost {
+        SizeCost { small: small.value, page: page.value, large: large.value }
+    }
+
+    /// What the bytes of a value add to those of a small one.
+    fn beyond_small(&self, value_bytes: f64) -> f64 {
+        let (page, large) = SIZES;
+        let to_page = (self.page - self.small) / (page - SMALL_BYTES);
+        let to_large = (self.large - self.page) / (large - page);
+        let below = (value_bytes.min(page) - SMALL_BYTES).max(0.0);
+        let above = (value_bytes - page).max(0.0);
+        (below * to_page + above * to_large).max(0.0)
+    }
+}
+
 impl RequestCosts {
     /// A get of one key of this size, `together` with others.
     pub(super) fn get(&self, value_bytes: f64, together: f64) -> f64 {
-        BatchedCost::of(self.get_us.value, self.get_of_16_us.value).at(together) + self.of_size(value_bytes)
+        BatchedCost::of(self.get_us.value, self.get_of_16_us.value).at(together)
+            + self.of_get_size(value_bytes)
     }
 
-    /// A set, whose bytes cost as those of a get: they pass the same sockets once.
+    /// A set of this size, `together` with others.
     pub(super) fn set(&self, value_bytes: f64, together: f64) -> f64 {
-        BatchedCost::of(self.set_us.value, self.set_of_16_us.value).at(together) + self.of_size(value_bytes)
+        let of_size = SizeCost::of(&self.set_us, &self.set_4k_us, &self.set_64k_us);
+        BatchedCost::of(self.set_us.value, self.set_of_16_us.value).at(together)
+            + of_size.beyond_small(value_bytes)
     }
 
     /// A delete. Those that come together share system calls as sets do.
@@ -98,14 +132,16 @@ impl RequestCosts {
         let (few, many) = (self.multiget_16_us.value, self.multiget_100_us.value);
         let per_key = ((many - few) / (100.0 - TOGETHER)).max(0.0);
         let request = (few - TOGETHER * per_key).max(0.0);
-        request + keys * (per_key + self.of_size(value_bytes))
+        request + keys * (per_key + self.of_get_size(value_bytes))
     }
 
-    /// What encryption adds to a request.
-    pub(super) fn tls(&self, together: f64) -> f64 {
+    /// What encryption adds to a request that comes or goes with this many bytes of values, which are a get's or a set's alike.
+    pub(super) fn tls(&self, value_bytes: f64, together: f64) -> f64 {
         let plain = BatchedCost::of(self.get_us.value, self.get_of_16_us.value);
         let tls = BatchedCost::of(self.tls_get_us.value, self.tls_get_of_16_us.value);
-        (tls.at(together) - plain.at(together)).max(0.0)
+        let of_size = SizeCost::of(&self.tls_get_us, &self.tls_get_4k_us, &self.tls_get_64k_us);
+        let bytes = of_size.beyond_small(value_bytes) - self.of_get_size(value_bytes);
+        (tls.at(together) - plain.at(together) + bytes).max(0.0)
     }
 
     /// What UDP adds to a get that comes alone; less than nothing, if a datagram costs less.
@@ -118,13 +154,7 @@ impl RequestCosts {
         (self.flash_get_us.value - self.get_4k_us.value).max(0.0)
     }
 
-    /// What the bytes of a value add to those of a small one: a line through the sizes that were measured, and on behind the last.
-    fn of_size(&self, value_bytes: f64) -> f64 {
-        let (page, large) = SIZES;
-        let to_page = (self.get_4k_us.value - self.get_us.value) / (page - SMALL_BYTES);
-        let to_large = (self.get_64k_us.value - self.get_4k_us.value) / (large - page);
-        let below = (value_bytes.min(page) - SMALL_BYTES).max(0.0);
-        let above = (value_bytes - page).max(0.0);
-        (below * to_page + above * to_large).max(0.0)
+    fn of_get_size(&self, value_bytes: f64) -> f64 {
+        SizeCost::of(&self.get_us, &self.get_4k_us, &self.get_64k_us).beyond_small(value_bytes)
     }
 }

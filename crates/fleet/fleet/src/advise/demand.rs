@@ -61,8 +61,8 @@ impl Demand {
 
         let requests = workload.requests();
         let (bytes_in, bytes_out, packets) = traffic(inputs, hits);
-        // Reads of whole pages; an item that begins within one needs one page more than its bytes.
-        let page_bytes = rounded(item_on_flash, DISK_PAGE_BYTES) + DISK_PAGE_BYTES;
+        // Reads of whole pages; an item begins anywhere within one: on average these are a page more than its bytes.
+        let page_bytes = item_on_flash + DISK_PAGE_BYTES;
         // What is set leaves memory one day, and goes to flash unless it was overwritten; what is missed is set again by `set`.
         let written =
             if is_on_flash { sets * item_on_flash * costs.flash_write_amplification.value } else { 0.0 };
@@ -91,22 +91,47 @@ fn rounded(bytes: f64, to: f64) -> f64 {
     (bytes / to).ceil() * to
 }
 
-/// CPU time of all requests.
-fn cpu_us(inputs: &AdviceInputs, flash_hits: f64) -> f64 {
+/// Requests of one class.
+pub(super) struct ClassDemand {
+    /// Per second.
+    pub(super) per_s: f64,
+    /// CPU time of each, in µs.
+    pub(super) us: f64,
+}
+
+/// The classes of a workload whose items are in memory.
+pub(super) fn classes(inputs: &AdviceInputs) -> Vec<ClassDemand> {
     let AdviceInputs { workload, costs, .. } = inputs;
     let (value, together) = (workload.value_bytes.value, workload.pipeline.value);
-    let hit = workload.hit_ratio.value;
-    let (gets, multigets) = (workload.get.value, workload.multiget.value);
+    let (hit, tls) = (workload.hit_ratio.value, workload.tls_share.value);
+    let gets = workload.get.value;
     let udp_gets = gets * workload.udp_share.value;
+    let keys = workload.multiget_keys.value;
     // A miss has no value to send.
     let get = |together| hit * costs.get(value, together) + (1.0 - hit) * costs.get(0.0, together);
-    (gets - udp_gets) * get(together)
-        + udp_gets * (get(1.0) + costs.udp()).max(0.0)
-        + workload.set.value * costs.set(value, together)
-        + workload.delete.value * costs.delete(together)
-        + multigets * costs.multiget(workload.multiget_keys.value, value * hit)
-        + workload.requests() * workload.tls_share.value * costs.tls(together)
-        + flash_hits * costs.flash()
+    let encrypted = |bytes, together| tls * costs.tls(bytes, together);
+    vec![
+        ClassDemand { per_s: gets - udp_gets, us: get(together) + encrypted(value * hit, together) },
+        ClassDemand {
+            per_s: udp_gets,
+            us: (get(1.0) + costs.udp()).max(0.0) + encrypted(value * hit, together),
+        },
+        ClassDemand {
+            per_s: workload.set.value,
+            us: costs.set(value, together) + encrypted(value, together),
+        },
+        ClassDemand { per_s: workload.delete.value, us: costs.delete(together) + encrypted(0.0, together) },
+        ClassDemand {
+            per_s: workload.multiget.value,
+            us: costs.multiget(keys, value * hit) + encrypted(keys * value * hit, together),
+        },
+    ]
+}
+
+/// CPU time of all requests.
+fn cpu_us(inputs: &AdviceInputs, flash_hits: f64) -> f64 {
+    let in_memory: f64 = classes(inputs).iter().map(|class| class.per_s * class.us).sum();
+    in_memory + flash_hits * inputs.costs.flash()
 }
 
 /// Bytes in and out, and packets in and out.
@@ -189,8 +214,14 @@ impl HostLimits {
 fn ceiling(shape: &HostShape, inputs: &AdviceInputs, demand: &Demand, speed: f64) -> f64 {
     let AdviceInputs { workload, costs, assumptions } = inputs;
     let request_us = demand.cpu_us / demand.requests / speed;
-    let queue =
-        WorkerQueue { request_us, burst: assumptions.burst_requests.value, variation: demand.variation };
+    let queue = WorkerQueue {
+        request_us,
+        // What comes in one pipeline comes at once.
+        burst: assumptions.burst_requests.value.max(workload.pipeline.value),
+        variation: demand.variation,
+        // What a CPU stops for is in `cpu_ceiling`.
+        stopped: 0.0,
+    };
     // One in a hundred requests decides: if as many wait for a disk, the queue has what the disk leaves of the time.
     let disk_us = match demand.flash_hit_share > 0.01 {
         true => shape.disk_read_p99_us.unwrap_or(costs.flash_p99_us.value),

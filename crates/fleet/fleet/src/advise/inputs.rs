@@ -29,6 +29,7 @@ pub struct NamedInput<'a> {
 }
 
 const OF_WORKLOAD: &str = "ask a running server: `evenkeel advise --server`";
+const OF_COSTS: &str = "`evenkeel lab run experiments/costs.toml` on a host of this shape";
 const OF_SERVE: &str = "`evenkeel lab run experiments/serve.toml` on a host of this shape";
 const OF_NETWORK: &str = "`evenkeel lab run experiments/network.toml` on a host of this shape";
 const OF_FLASH: &str = "`evenkeel lab run experiments/flash-vs-extstore.toml` on a host of this shape";
@@ -82,12 +83,12 @@ fn of_workload(workload: &mut CacheWorkload) -> Vec<NamedInput<'_>> {
         input("hit_ratio", OF_WORKLOAD, 1.0, &mut workload.hit_ratio),
         input("key_bytes", OF_WORKLOAD, ANY, &mut workload.key_bytes),
         input("value_bytes", OF_WORKLOAD, ANY, &mut workload.value_bytes),
-        input("items", OF_WORKLOAD, ANY, &mut workload.items),
+        input("count", OF_WORKLOAD, ANY, &mut workload.items),
         input("p99_ms", BY_CHOICE, ANY, &mut workload.p99_ms),
         input("tls_share", OF_WORKLOAD, 1.0, &mut workload.tls_share),
         input("udp_share", OF_WORKLOAD, 1.0, &mut workload.udp_share),
-        input("connections", OF_WORKLOAD, ANY, &mut workload.connections),
-        input("spare_share", BY_CHOICE, SPARE_SHARE_MAX, &mut workload.spare_share),
+        input("clients", OF_WORKLOAD, ANY, &mut workload.connections),
+        input("largest_zone_share", BY_CHOICE, SPARE_SHARE_MAX, &mut workload.spare_share),
         input("headroom", BY_CHOICE, 1.0, &mut workload.headroom),
         input(
             "spike",
@@ -107,20 +108,24 @@ fn of_workload(workload: &mut CacheWorkload) -> Vec<NamedInput<'_>> {
 fn of_costs(costs: &mut RequestCosts) -> Vec<NamedInput<'_>> {
     const ANY: f64 = f64::INFINITY;
     vec![
-        input("clock_ghz", OF_SERVE, ANY, &mut costs.clock_ghz),
-        input("get_us", OF_SERVE, ANY, &mut costs.get_us),
-        input("get_of_16_us", OF_SERVE, ANY, &mut costs.get_of_16_us),
-        input("get_4k_us", OF_SERVE, ANY, &mut costs.get_4k_us),
-        input("get_64k_us", OF_SERVE, ANY, &mut costs.get_64k_us),
-        input("set_us", OF_SERVE, ANY, &mut costs.set_us),
-        input("set_of_16_us", OF_SERVE, ANY, &mut costs.set_of_16_us),
-        input("delete_us", OF_LOAD, ANY, &mut costs.delete_us),
-        input("multiget_16_us", OF_SERVE, ANY, &mut costs.multiget_16_us),
-        input("multiget_100_us", OF_SERVE, ANY, &mut costs.multiget_100_us),
-        input("tls_get_us", OF_NETWORK, ANY, &mut costs.tls_get_us),
-        input("tls_get_of_16_us", OF_NETWORK, ANY, &mut costs.tls_get_of_16_us),
-        input("udp_get_us", OF_NETWORK, ANY, &mut costs.udp_get_us),
-        input("flash_get_us", OF_FLASH, ANY, &mut costs.flash_get_us),
+        input("clock_ghz", OF_COSTS, ANY, &mut costs.clock_ghz),
+        input("get_us", OF_COSTS, ANY, &mut costs.get_us),
+        input("get_of_16_us", OF_COSTS, ANY, &mut costs.get_of_16_us),
+        input("get_4k_us", OF_COSTS, ANY, &mut costs.get_4k_us),
+        input("get_64k_us", OF_COSTS, ANY, &mut costs.get_64k_us),
+        input("set_us", OF_COSTS, ANY, &mut costs.set_us),
+        input("set_of_16_us", OF_COSTS, ANY, &mut costs.set_of_16_us),
+        input("set_4k_us", OF_COSTS, ANY, &mut costs.set_4k_us),
+        input("set_64k_us", OF_COSTS, ANY, &mut costs.set_64k_us),
+        input("delete_us", OF_COSTS, ANY, &mut costs.delete_us),
+        input("multiget_16_us", OF_COSTS, ANY, &mut costs.multiget_16_us),
+        input("multiget_100_us", OF_COSTS, ANY, &mut costs.multiget_100_us),
+        input("tls_get_us", OF_COSTS, ANY, &mut costs.tls_get_us),
+        input("tls_get_of_16_us", OF_COSTS, ANY, &mut costs.tls_get_of_16_us),
+        input("tls_get_4k_us", OF_COSTS, ANY, &mut costs.tls_get_4k_us),
+        input("tls_get_64k_us", OF_COSTS, ANY, &mut costs.tls_get_64k_us),
+        input("udp_get_us", OF_COSTS, ANY, &mut costs.udp_get_us),
+        input("flash_get_us", OF_COSTS, ANY, &mut costs.flash_get_us),
         input("record_bytes", OF_MEMORY, ANY, &mut costs.record_bytes),
         input("index_bytes", OF_MEMORY, ANY, &mut costs.index_bytes),
         input("flash_item_bytes", OF_FLASH_MEMORY, ANY, &mut costs.flash_item_bytes),

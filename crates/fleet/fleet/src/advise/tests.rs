@@ -17,11 +17,15 @@ fn costs() -> RequestCosts {
         get_64k_us: exact(30.0),
         set_us: exact(10.0),
         set_of_16_us: exact(1.0),
+        set_4k_us: exact(12.0),
+        set_64k_us: exact(30.0),
         delete_us: exact(10.0),
         multiget_16_us: exact(14.0),
         multiget_100_us: exact(35.0),
         tls_get_us: exact(12.0),
         tls_get_of_16_us: exact(1.2),
+        tls_get_4k_us: exact(15.0),
+        tls_get_64k_us: exact(51.0),
         udp_get_us: exact(9.0),
         flash_get_us: exact(15.0),
         record_bytes: exact(20.0),
@@ -79,7 +83,7 @@ fn workload() -> CacheWorkload {
     }
 }
 
-fn inputs(change: impl FnOnce(&mut CacheWorkload)) -> AdviceInputs {
+pub(super) fn inputs(change: impl FnOnce(&mut CacheWorkload)) -> AdviceInputs {
     let mut workload = workload();
     change(&mut workload);
     AdviceInputs { workload, costs: costs(), assumptions: assumptions() }
@@ -412,7 +416,7 @@ fn workloads_beyond_a_limit_are_refused() {
     assert_eq!(refused(|workload| workload.get.value = -1.0), "`get` is -1: expected 0 to 10000000000");
     assert_eq!(
         refused(|workload| workload.items = exact(1e12)),
-        "`items` is 1000000000000: expected 1 to 100000000000"
+        "`count` is 1000000000000: expected 1 to 100000000000"
     );
     assert!(refused(|workload| workload.get = exact(0.0)).starts_with("there are no requests"));
     assert!(

@@ -18,8 +18,8 @@ const PIPELINE_MAX: f64 = 256.0;
 const P99_MS_MAX: f64 = 10_000.0;
 /// Connections of one server, at most: more than there are file descriptors.
 const CONNECTIONS_MAX: f64 = 1e7;
-/// Points of a miss curve, at most.
-const CURVE_POINTS_MAX: usize = 1_000;
+/// Points of a miss curve, at most: each is a cluster of its own to compute, for each figure that is changed. A smooth curve has no more.
+const CURVE_POINTS_MAX: usize = 100;
 /// Zones, at most.
 const ZONES_MAX: u32 = 16;
 
@@ -148,12 +148,12 @@ impl CacheWorkload {
             ("hit_ratio", &self.hit_ratio, share),
             ("key_bytes", &self.key_bytes, (1.0, KEY_BYTES_MAX)),
             ("value_bytes", &self.value_bytes, (0.0, VALUE_BYTES_MAX)),
-            ("items", &self.items, (1.0, ITEMS_MAX)),
+            ("count", &self.items, (1.0, ITEMS_MAX)),
             ("p99_ms", &self.p99_ms, (P99_MS_MIN, P99_MS_MAX)),
             ("tls_share", &self.tls_share, share),
             ("udp_share", &self.udp_share, share),
-            ("connections", &self.connections, (0.0, CONNECTIONS_MAX)),
-            ("spare_share", &self.spare_share, (0.0, SPARE_SHARE_MAX)),
+            ("clients", &self.connections, (0.0, CONNECTIONS_MAX)),
+            ("largest_zone_share", &self.spare_share, (0.0, SPARE_SHARE_MAX)),
             ("headroom", &self.headroom, (HEADROOM_MIN, 1.0)),
             ("spike", &self.spike, (1.0, SPIKE_MAX)),
         ];

@@ -2,7 +2,10 @@
 //!
 //! A thread of its own reads ahead of the run, by a bounded queue for each worker, so a trace may be longer than memory.
 
+mod each;
 mod format;
+
+pub use each::{TraceClass, TraceRequest, read_trace};
 
 use self::format::{Format, Parsed};
 use crate::types::error::Error;
