@@ -26,11 +26,13 @@ export const once = new Set(["points"]);
 /** Mean time that an item stays before it makes room for another (Little's law). @param {any} row */
 const stay = (row) => (last(row).evictions_per_s > 0 && isKnown(last(row).items) ? last(row).items / last(row).evictions_per_s : null);
 
-/** @type {import("../table.js").Column<any>[]} */
-const OF_CLUSTER = [
-  { head: "Evicted after", title: "Mean time that an item stays before it makes room for another: items divided by evictions per second", by: stay, cell: (row) => duration(stay(row)) },
-  { head: "Skew", title: "Requests, as a multiple of the mean server's", by: (row) => row.skew, cell: (row) => (isKnown(row.skew) ? row.skew.toFixed(2) + " ×" : "–") },
-];
+/** @type {import("../table.js").Column<any>} */
+const SKEW = { head: "Skew", title: "Requests, as a multiple of the mean server's", by: (row) => row.skew, cell: (row) => (isKnown(row.skew) ? row.skew.toFixed(2) + " ×" : "–") };
+/** @type {import("../table.js").Column<any>} */
+const STAY = { head: "Evicted after", title: "Mean time that an item stays before it makes room for another: items divided by evictions per second", by: stay, cell: (row) => duration(stay(row)) };
+
+/** Beside the requests stands how they compare with those of the others. */
+const COLUMNS = SERVER_COLUMNS.flatMap((column) => (column.head === "Requests/s" ? [column, SKEW] : [column])).concat(STAY);
 
 /**
  * @param {Record<string, any>} documents
@@ -46,7 +48,7 @@ export function draw({ latest, points }, name, redraw) {
   return [
     h("h1", {}, "Cluster ", shown(name)),
     h("p", { class: "quiet" }, counted(rows.length, "server"), " in its slots. ", h("a", { href: "#/" }, "All clusters")),
-    rows.length ? table("servers", "Servers of the cluster", [...SERVER_COLUMNS, ...OF_CLUSTER], rows, redraw, "Skew") : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."),
+    rows.length ? table("servers", "Servers of the cluster", COLUMNS, rows, redraw, "Skew") : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."),
   ];
 }
 
