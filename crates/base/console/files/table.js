@@ -18,6 +18,10 @@ const orders = new Map();
 
 /** Rows that are drawn at once: what a person can look through. */
 const ROWS_MAX = 200;
+/** With more rows than this, a person may search among them. */
+const SEARCH_FROM = 20;
+/** Fields to search in, by table: the same element each time, with what was typed. @type {Map<string, HTMLInputElement>} */
+const searches = new Map();
 
 /**
  * @template R
@@ -26,11 +30,17 @@ const ROWS_MAX = 200;
  * @param {Column<R>[]} columns
  * @param {R[]} rows
  * @param {() => void} redraw
+ * @param {string} [first] The column that rows are ordered by, the largest first, until a person orders them.
  */
-export function table(id, caption, columns, rows, redraw) {
-  const order = orders.get(id);
+export function table(id, caption, columns, rows, redraw, first) {
+  const at = columns.findIndex((column) => column.head === first);
+  const order = orders.get(id) ?? (at < 0 ? undefined : { at, isDown: true });
   const by = order && columns[order.at]?.by;
-  const shown = by ? [...rows].sort((one, other) => compare(by(one), by(other), order.isDown)) : rows;
+  const search = rows.length > SEARCH_FROM ? searched(id, caption, redraw) : null;
+  const wanted = search?.value.toLowerCase();
+  const texts = columns.filter((column) => column.isText && column.by);
+  const found = wanted ? rows.filter((row) => texts.some((column) => String(column.by?.(row)).toLowerCase().includes(wanted))) : rows;
+  const shown = by ? [...found].sort((one, other) => compare(by(one), by(other), order.isDown)) : found;
   const head = columns.map((column, at) => {
     const sort = order?.at === at ? (order.isDown ? "descending" : "ascending") : null;
     const look = column.isText ? null : "figure";
@@ -43,8 +53,23 @@ export function table(id, caption, columns, rows, redraw) {
     return h("th", { scope: "col", class: look, "aria-sort": sort, title: column.title }, h("button", { type: "button", id: `${id}-by-${at}`, click }, column.head + mark));
   });
   const row = (/** @type {R} */ one) => h("tr", {}, columns.map((column, at) => (at === 0 ? h("th", { scope: "row" }, column.cell(one)) : h("td", { class: column.isText ? null : "figure" }, column.cell(one)))));
-  const more = shown.length > ROWS_MAX ? h("p", { class: "quiet" }, `The first ${ROWS_MAX} of ${shown.length} rows. Order them by another column to see others.`) : null;
-  return h("div", { class: "wide", id: id + "-table", tabindex: 0, role: "region", "aria-label": caption }, h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, shown.slice(0, ROWS_MAX).map(row))), more);
+  const more = shown.length > ROWS_MAX ? h("p", { class: "quiet" }, `The first ${ROWS_MAX} of ${shown.length} rows. Order them by another column, or search, to see others.`) : null;
+  const count = wanted ? h("span", { class: "quiet", role: "status" }, ` ${shown.length} of ${rows.length}`) : null;
+  return [
+    search ? h("p", {}, search, count) : null,
+    h("div", { class: "wide", id: id + "-table", tabindex: 0, role: "region", "aria-label": caption }, h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, shown.slice(0, ROWS_MAX).map(row))), more),
+  ];
+}
+
+/**
+ * @param {string} id
+ * @param {string} caption
+ * @param {() => void} redraw
+ */
+function searched(id, caption, redraw) {
+  const field = searches.get(id) ?? /** @type {HTMLInputElement} */ (h("input", { id: id + "-search", type: "search", placeholder: "Search names", "aria-label": "Search in: " + caption, input: redraw }));
+  searches.set(id, field);
+  return field;
 }
 
 /**

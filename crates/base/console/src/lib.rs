@@ -3,7 +3,7 @@
 //! ```text
 //! browser ─► Host known? ─┬─► a file of `files/`, which is in the binary
 //!                         ├─► POST /session: a cookie for a token
-//!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for two seconds: many tabs cost one
+//!                         └─► may it read? ─► ConsoleDocuments::document, one at a time for each name, and kept for two seconds or longer: many tabs cost one
 //! ```
 //!
 //! [`ProcessSite`] is the page of one server or router: it has files only, and reads the reports beside it.
@@ -23,6 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use admin::site::{BrowserSite, Bytes, SiteAnswer, SiteMethod, SiteReply, SiteRequest};
+use os::clock::Stopwatch;
 
 use files::{ConsoleFile, FilesOf};
 pub use gate::ConsoleGate;
@@ -158,9 +159,10 @@ impl<D: ConsoleDocuments> ConsoleSite<D> {
     /// Asks for a document, and keeps it if it is one.
     async fn ask(&self, name: &str, request: &SiteRequest) -> Option<Answered> {
         let answer = self.documents.document(&request.path, request.query.as_deref())?;
+        let since = Stopwatch::start();
         let Document { status, json } = answer.await;
         let document = match status {
-            200 => self.kept.keep(name.to_owned(), json),
+            200 => self.kept.keep(name.to_owned(), json, since.passed()),
             _ => KeptDocument::of(json),
         };
         Some(Answered { status, document })

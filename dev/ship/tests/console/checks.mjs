@@ -283,6 +283,26 @@ async function measure(address, path) {
 for (const [name, path] of [["", "/v1/summary"], ["cluster/feed", "/v1/figures"], ["cluster/web", "/v1/figures"], ["routers", "/v1/figures"], ["history", "/v1/history"]])
   await check(`a made fleet of 5,000, ${name || "fleet"}`, () => measure(`${madeAt}#/${name}`, path));
 
+await check("a search among all routers", async () => {
+  const page = await tab();
+  await open(page, `${madeAt}#/routers`);
+  await page.type("#routers-search", "r-399");
+  await page.waitForFunction(() => document.querySelectorAll("#routers-table tbody tr").length === 1);
+  expect((await page.$eval("#routers-table tbody", (one) => one.textContent)).includes("r-399"), "another row");
+  await redrawn(page);
+  const typed = await page.evaluate(() => document.activeElement?.id === "routers-search" && document.activeElement.value);
+  expect(typed === "r-399", `the field is left, or has lost its text: ${typed}`);
+  await page.close();
+});
+
+await check("the servers of a cluster, the busiest first", async () => {
+  const page = await tab();
+  await open(page, `${madeAt}#/cluster/feed`);
+  const skews = await page.$$eval("#servers-table tbody tr td:nth-child(6)", (all) => all.slice(0, 20).map((one) => parseFloat(one.textContent)));
+  expect(skews.length === 20 && skews.every((one, at) => at === 0 || one <= skews[at - 1]), skews.join(" "));
+  await page.close();
+});
+
 await check("a controller that is away, and comes back", async () => {
   const page = await tab();
   await open(page, `${madeAt}#/`);

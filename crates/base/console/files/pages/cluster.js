@@ -2,8 +2,8 @@
 
 import { h, name as shown } from "../dom.js";
 import { table } from "../table.js";
-import { counted } from "../words.js";
-import { SERVER_COLUMNS } from "./servers.js";
+import { counted, duration, isKnown } from "../words.js";
+import { SERVER_COLUMNS, last } from "./servers.js";
 
 /** Half an hour of points is asked for. */
 const SINCE_S = 1800;
@@ -23,6 +23,17 @@ export const reads = (/** @type {string} */ name, /** @type {Record<string, any>
 export const optional = new Set(["points"]);
 export const once = new Set(["points"]);
 
+/** Mean time that an item stays before it makes room for another (Little's law). @param {any} row */
+const stay = (row) => (last(row).evictions_per_s > 0 && isKnown(last(row).items) ? last(row).items / last(row).evictions_per_s : null);
+
+/** @type {import("../table.js").Column<any>} */
+const SKEW = { head: "Skew", title: "Requests, as a multiple of the mean server's", by: (row) => row.skew, cell: (row) => (isKnown(row.skew) ? row.skew.toFixed(2) + " ×" : "–") };
+/** @type {import("../table.js").Column<any>} */
+const STAY = { head: "Evicted after", title: "Mean time that an item stays before it makes room for another: items divided by evictions per second", by: stay, cell: (row) => duration(stay(row)) };
+
+/** Beside the requests stands how they compare with those of the others. */
+const COLUMNS = SERVER_COLUMNS.flatMap((column) => (column.head === "Requests/s" ? [column, SKEW] : [column])).concat(STAY);
+
 /**
  * @param {Record<string, any>} documents
  * @param {string} name
@@ -30,11 +41,14 @@ export const once = new Set(["points"]);
  */
 export function draw({ latest, points }, name, redraw) {
   const courses = new Map((points?.servers ?? []).map((/** @type {any} */ row) => [row.id, row.points]));
-  const rows = latest.servers.map((/** @type {any} */ row) => ({ ...row, points: joined(courses.get(row.id) ?? [], row.points) }));
+  const rates = latest.servers.map((/** @type {any} */ row) => last(row).requests_per_s).filter(isKnown);
+  const mean = rates.reduce((/** @type {number} */ sum, /** @type {number} */ rate) => sum + rate, 0) / rates.length;
+  const skew = (/** @type {any} */ row) => (mean > 0 && isKnown(last(row).requests_per_s) ? last(row).requests_per_s / mean : null);
+  const rows = latest.servers.map((/** @type {any} */ row) => ({ ...row, skew: skew(row), points: joined(courses.get(row.id) ?? [], row.points) }));
   return [
     h("h1", {}, "Cluster ", shown(name)),
     h("p", { class: "quiet" }, counted(rows.length, "server"), " in its slots. ", h("a", { href: "#/" }, "All clusters")),
-    rows.length ? table("servers", "Servers of the cluster", SERVER_COLUMNS, rows, redraw) : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."),
+    rows.length ? table("servers", "Servers of the cluster", COLUMNS, rows, redraw, "Skew") : h("p", { class: "empty" }, "No figures yet: agents tell them every 15 s."),
   ];
 }
 

@@ -99,18 +99,19 @@ function clusters(summary, redraw) {
   // Figures stand beside the slots, so these have a third of the width at most.
   const columns = innerWidth > 3 * 100 * STEP ? 100 : innerWidth > 1500 ? 40 : 20;
   const share = (/** @type {any} */ one) => (one.memory_limit_bytes > 0 ? one.memory_used_bytes / one.memory_limit_bytes : null);
+  const page = (/** @type {any} */ one, /** @type {any} */ text) => h("a", { href: "#/cluster/" + encodeURIComponent(one.name) }, text);
   /** @type {import("../table.js").Column<any>[]} */
   const all = [
-    { head: "Cluster", isText: true, by: (one) => one.name, cell: (one) => h("a", { href: "#/cluster/" + encodeURIComponent(one.name) }, name(one.name)) },
+    { head: "Cluster", isText: true, by: (one) => one.name, cell: (one) => page(one, name(one.name)) },
     { head: "Slots", isText: true, by: (one) => one.slots, cell: (one) => [slots(one.slot_states, columns), one.slots > 12 ? h("span", { class: "quiet" }, ` ${one.slots}`) : null] },
     { head: "Requests/s", by: (one) => one.requests_per_s, cell: (one) => [spark(seen.get(one.name) ?? [], short), " ", short(one.requests_per_s)] },
     { head: "Hits", by: (one) => one.hit_ratio, cell: (one) => percent(one.hit_ratio) },
     { head: "p99 service", title: "99 % of the gets took less once it was their turn, on the slowest slot", by: (one) => one.service_p99_us, cell: (one) => micros(one.service_p99_us) },
     { head: "p99 wait", title: "99 % of the input waited less for its worker, on the slowest slot", by: (one) => one.wait_p99_us, cell: (one) => micros(one.wait_p99_us) },
     { head: "Memory", by: share, cell: (one) => (isKnown(one.memory_limit_bytes) ? bar(share(one), `${percent(share(one), 0)} of ${bytes(one.memory_limit_bytes)}`) : "–") },
-    { head: "Fullest", title: "Memory used of the limit, on the slot that is fullest", by: (one) => one.fullest_share, cell: (one) => percent(one.fullest_share, 0) },
+    { head: "Fullest", title: "Memory used of the limit, on the slot that is fullest", by: (one) => one.fullest_share, cell: (one) => page(one, percent(one.fullest_share, 0)) },
     { head: "Evictions/s", by: (one) => one.evictions_per_s, cell: (one) => short(one.evictions_per_s) },
-    { head: "Skew", title: "Requests of the busiest slot over those of the mean slot", by: (one) => one.skew, cell: (one) => (isKnown(one.skew) ? one.skew.toFixed(2) + " ×" : "–") },
+    { head: "Skew", title: "Requests of the busiest slot over those of the mean slot", by: (one) => one.skew, cell: (one) => page(one, isKnown(one.skew) ? one.skew.toFixed(2) + " ×" : "–") },
   ];
   return table("clusters", "Clusters, summed over the servers of their slots", all, summary.clusters, redraw);
 }

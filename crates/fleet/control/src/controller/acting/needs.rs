@@ -167,27 +167,26 @@ fn of_routers(controller: &Controller) -> Vec<Need> {
     let mut names: BTreeMap<RouterCode, Vec<String>> = BTreeMap::new();
     for (_, record) in controller.agents.iter() {
         for router in &record.report().routers {
-            names.entry(RouterCode::of(record, router, target)).or_default().push(router.router.to_string());
+            let code = RouterCode::of(record, router, target);
+            let is_well = code == RouterCode::Current || code == RouterCode::Behind && !is_over;
+            if !is_well {
+                names.entry(code).or_default().push(router.router.to_string());
+            }
         }
     }
     let need = |(code, names): (RouterCode, Vec<String>)| {
-        let one = names.len() == 1;
+        let have = if names.len() == 1 { "has" } else { "have" };
+        let run = if names.len() == 1 { "runs" } else { "run" };
         let who = format!("{} ({})", counted(names.len(), "router"), listed(&names));
         let (urgency, text) = match code {
-            RouterCode::Refusing if one => {
-                (Urgency::Soon, format!("{who} has refused the routes in force or cannot load them."))
-            }
             RouterCode::Refusing => {
-                (Urgency::Soon, format!("{who} have refused the routes in force or cannot load them."))
+                (Urgency::Soon, format!("{who} {have} refused the routes in force or cannot load them."))
             }
-            RouterCode::Behind if is_over && one => {
-                (Urgency::Soon, format!("{who} runs an older configuration, and the rollout is over."))
-            }
-            RouterCode::Behind if is_over => {
-                (Urgency::Soon, format!("{who} run an older configuration, and the rollout is over."))
+            RouterCode::Behind => {
+                (Urgency::Soon, format!("{who} {run} an older configuration, and the rollout is over."))
             }
             RouterCode::Silent => (Urgency::Note, format!("Of {who}, the agent is not heard.")),
-            RouterCode::Current | RouterCode::Behind => return None,
+            RouterCode::Current => return None,
         };
         Some(Need::new(urgency, NeedAbout::Routers, text, Some("evenkeel control status".to_owned())))
     };
