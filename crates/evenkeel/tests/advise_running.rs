@@ -203,6 +203,7 @@ fn what_cannot_be_asked_is_refused_with_its_status() {
     folder.check_refused("--running", 64, "--server <ADDR>|--control <ADDR,ADDR>");
     folder.check_refused(&format!("{asked} --shape r4.huge"), 64, "the catalogue has no shape `r4.huge`");
     folder.check_refused(&format!("{asked} --picture p.svg"), 64, "cannot be used with");
+    folder.check_refused(&format!("{asked} --zones 3"), 64, "cannot be used with");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     folder.check_refused(&format!("--running --server {free}"), 69, "for its statistics");
     folder.check_refused(&format!("{asked} --metrics {free}"), 69, "for /metrics: ");

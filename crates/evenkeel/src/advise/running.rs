@@ -24,7 +24,7 @@ use crate::terminal::output::print;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RunningArguments {
     /// Instead: what is left on the hosts that run, and when the first resource binds
-    #[arg(long, requires = "measured", conflicts_with_all = ["workload", "trace", "picture", "costs", "family", "cloud"])]
+    #[arg(long, requires = "measured", conflicts_with_all = ["workload", "trace", "picture", "costs", "family", "cloud", "region", "servers", "p99", "zones", "survive_zone"])]
     running: bool,
     /// With --running: the shape of the hosts, where they do not say it themselves: r5.2xlarge
     #[arg(long, value_name = "NAME", requires = "running")]

@@ -23,6 +23,8 @@ const WINDOW_S: u32 = 600;
 const POINTS_MIN: usize = 10;
 /// The share of a host's CPUs that servers use on purpose, at most.
 const PLANNED_SHARE: f64 = HOST_CPU_CEILING * USE_HEADROOM;
+/// A host that uses less than this part of it now is not looked at any further.
+const RECENT_LEAST: f64 = 0.5;
 /// Names in a sentence.
 const NAMES_MAX: usize = 5;
 
@@ -37,18 +39,28 @@ pub(super) struct PressedHost {
 pub(super) fn pressed_hosts(controller: &Controller) -> Vec<PressedHost> {
     let book = controller.agents.figures().book();
     let now_s = u32::try_from(controller.now.ms() / 1000).unwrap_or(u32::MAX);
-    let mut used: BTreeMap<&HostId, f64> = BTreeMap::new();
-    // What is not known of one server is left out: with it, its host would use more.
+    let mut by_host: BTreeMap<&HostId, Vec<&MemberPoints>> = BTreeMap::new();
     for member in controller.register.view().inventory().members() {
-        let cpus = book.server(&member.id).and_then(|points| recent_cpus(points, now_s));
-        *used.entry(&member.host).or_default() += cpus.unwrap_or(0.0);
+        let points = book.server(&member.id);
+        by_host.entry(&member.host).or_default().extend(points);
     }
-    let share = |(host, cpus): (&HostId, f64)| {
-        let count = controller.agents.get(host).and_then(|record| facts(controller, record)?.cpu_count())?;
-        Some(PressedHost { host: host.clone(), share: cpus / f64::from(count) })
+    // What is not known of one server is left out: with it, its host would use more.
+    let share = |(host, servers): (&HostId, Vec<&MemberPoints>)| {
+        let now: f64 = servers.iter().filter_map(|points| points.latest().server().cpus).sum();
+        // Half an hour of every server of a large fleet is not looked at for each page of a console.
+        if now < PLANNED_SHARE * RECENT_LEAST {
+            return None;
+        }
+        let count =
+            f64::from(controller.agents.get(host).and_then(|record| facts(controller, record)?.cpu_count())?);
+        if now < PLANNED_SHARE * RECENT_LEAST * count {
+            return None;
+        }
+        let cpus: f64 = servers.into_iter().filter_map(|points| recent_cpus(points, now_s)).sum();
+        Some(PressedHost { host: host.clone(), share: cpus / count })
     };
     let mut pressed: Vec<PressedHost> =
-        used.into_iter().filter_map(share).filter(|pressed| pressed.share >= PLANNED_SHARE).collect();
+        by_host.into_iter().filter_map(share).filter(|pressed| pressed.share >= PLANNED_SHARE).collect();
     pressed.sort_by(|one, other| other.share.total_cmp(&one.share).then(one.host.cmp(&other.host)));
     pressed
 }
