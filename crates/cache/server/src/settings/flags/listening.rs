@@ -1,5 +1,6 @@
 //! Flags for addresses and limits of connections.
 
+use net::FrameMode;
 use stdx::units::{GIB, MIB};
 
 use ::flags::{Effect, Kind};
@@ -157,6 +158,39 @@ pub(super) const FLAGS: &[Flag] = &[
             replace the default, which is this machine and the private networks. memcached has no such flag.",
         effect: Effect::Works,
         set: |low, given| low.udp_allow.push(given.text().to_owned()),
+    },
+    Flag {
+        short: None,
+        name: "udp-xdp",
+        value: "interfaces",
+        kind: Kind::List,
+        default: None,
+        doc: "Take datagrams from these interfaces below the kernel's sockets",
+        details: "Names of interfaces, separated by commas. A program at each of them (XDP) gives datagrams for the address of -l and \
+            the port of -U to the threads before the kernel makes packets of them, which takes less CPU time; all else goes on to \
+            the kernel, also fragments and IP options, which its socket serves. Firewall rules do not see these datagrams: \
+            --udp-allow does. Needs -U, one address in -l, and root or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF at the start. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| low.udp_xdp.push(given.text().to_owned()),
+    },
+    Flag {
+        short: None,
+        name: "udp-xdp-mode",
+        value: "name",
+        kind: Kind::OneOf(&["auto", "native", "generic", "zerocopy"]),
+        default: Some("auto"),
+        doc: "How --udp-xdp gets frames: auto, native, generic or zerocopy",
+        details: "auto lets the driver run the program, and copies frames unless the driver can do without. native always copies. generic \
+            works with every driver, and saves less. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| {
+            low.udp_xdp_mode = match given.text() {
+                "native" => FrameMode::Native,
+                "generic" => FrameMode::Generic,
+                "zerocopy" => FrameMode::ZeroCopy,
+                _ => FrameMode::Auto,
+            }
+        },
     },
     Flag {
         short: None,

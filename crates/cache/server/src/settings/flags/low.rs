@@ -1,6 +1,7 @@
 //! Parsed flags, each checked by itself.
 
 use ::flags::{SizeShare, Target};
+use net::FrameMode;
 
 use crate::settings::options::{MemoryFound, Options, TlsGiven};
 
@@ -16,6 +17,10 @@ pub struct LowArgs {
     pub udp_port: Option<i32>,
     /// `--udp-allow`, once per occurrence.
     pub udp_allow: Vec<String>,
+    /// `--udp-xdp`, once per occurrence.
+    pub udp_xdp: Vec<String>,
+    /// `--udp-xdp-mode`
+    pub udp_xdp_mode: FrameMode,
     /// `-s`
     pub unix_socket: Option<String>,
     /// `-a`

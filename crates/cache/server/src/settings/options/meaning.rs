@@ -28,6 +28,7 @@ impl Options {
         let listeners = listeners(&low)?;
         let tls = tls::meaning(&low.tls, &listeners).map_err(Error::Together)?;
         let udp_allow = low.udp_allow.join(",");
+        let frames = udp::frames_from(&low, &listeners).map_err(Error::Together)?;
         check_login(&low)?;
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
@@ -89,7 +90,7 @@ impl Options {
         echo.interfaces = (!low.listen.is_empty()).then(|| low.listen.join(","));
         echo.unix_socket = low.unix_socket.map(Into::into);
         echo.unix_mask = low.unix_mask.unwrap_or(echo.unix_mask);
-        Ok(Self { listeners, auth, tls, tls_given: low.tls, ..options })
+        Ok(Self { listeners, auth, tls, tls_given: low.tls, frames, ..options })
     }
 }
 
