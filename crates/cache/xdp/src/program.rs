@@ -1,9 +1,11 @@
 //! The program at the interface: it sends UDP datagrams for one address and port to the ring of their queue, and all else to the kernel.
 //!
 //! Written as instructions of eBPF (RFC 9669), since there are few of them and building it needs no compiler. What it does not know it passes: frames with two VLAN tags,
-//! IP options and extension headers, fragments, and queues without a ring.
+//! IP options and extension headers, fragments, frames that are longer than the memory for one, and queues without a ring.
 
 use std::net::{IpAddr, SocketAddr};
+
+use crate::frames::FRAME_LEN;
 
 /// The number of `bpf_redirect_map` among the kernel's helpers.
 const REDIRECT_MAP: i32 = 51;
@@ -22,6 +24,7 @@ const AND_NUMBER: u8 = 0x57;
 /// The low halves of registers are compared: numbers of 32 bits are not extended by a sign.
 const JUMP_UNLESS_EQUAL: u8 = 0x56;
 const JUMP_IF_REGISTER_GREATER: u8 = 0x2d;
+const JUMP_IF_REGISTER_NOT_GREATER: u8 = 0xbd;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 /// Of `LOAD_WIDE`: the number is a descriptor of a map.
@@ -31,6 +34,9 @@ const MAP: u8 = 1;
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
+
+/// The longest frame that has room in memory for one, behind what the kernel leaves free for the driver (XDP_PACKET_HEADROOM).
+const LONGEST: usize = FRAME_LEN - 256;
 
 /// Targets of jumps.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +80,13 @@ impl Assembler {
         self.jump(JUMP_IF_REGISTER_GREATER, 4, 3, 0, Label::Pass);
     }
 
+    /// Jumps to `Pass` if the frame has more than `len` bytes behind the register `from`. Uses register 4.
+    fn pass_if_longer(&mut self, from: u8, len: i32) {
+        self.add(MOVE, 4, from, 0, 0);
+        self.add(ADD_NUMBER, 4, 0, 0, len + 1);
+        self.jump(JUMP_IF_REGISTER_NOT_GREATER, 4, 3, 0, Label::Pass);
+    }
+
     /// Jumps to `Pass` unless this field has this value, as it is in memory. Uses register 5.
     fn pass_unless(&mut self, load: u8, from: u8, offset: i16, value: i32) {
         self.load(load, 5, from, offset);
@@ -106,6 +119,7 @@ pub(crate) fn instructions(address: SocketAddr, map: i32, without_ring: i32) -> 
     code.load(LOAD, 2, 1, DATA);
     code.load(LOAD, 3, 1, DATA_END);
     code.pass_if_short(2, 14 + 4);
+    code.pass_if_longer(2, LONGEST as i32);
     code.load(LOAD_HALF, 5, 2, 12);
     code.add(MOVE, 7, 2, 0, 0);
     code.add(ADD_NUMBER, 7, 0, 0, 14);
@@ -222,6 +236,9 @@ mod tests {
             whole[..41].to_vec(),
         ];
         assert_eq!(taken("192.0.2.2:11211", &frames), [false; 7]);
+        // What an interface with large frames receives.
+        let with = |len| [&whole[..], &vec![0; len - whole.len()]].concat();
+        assert_eq!(taken("192.0.2.2:11211", &[with(LONGEST), with(LONGEST + 1)]), [true, false]);
         // "Don't fragment" is no fragment.
         assert_eq!(taken("192.0.2.2:11211", &[changed(20, 0x40), changed(20, 0)]), [true, true]);
         let extended = {

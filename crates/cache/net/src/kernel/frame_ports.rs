@@ -179,6 +179,7 @@ impl WorkerPorts {
         });
         // After a whole batch it has not looked for more.
         port.give_frames();
+        self.note();
         Some(received)
     }
 
