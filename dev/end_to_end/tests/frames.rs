@@ -73,7 +73,7 @@ impl Pair {
         let protocol = Some(rustix::net::Protocol::from_raw(raw));
         let socket = socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, protocol);
         let to = SocketAddrV4::new(self.network.ip(HOST), 0);
-        let sent = sendto(&socket.expect("root may have one"), packet, SendFlags::empty(), &to);
+        let sent = sendto(socket.expect("root may have one"), packet, SendFlags::empty(), &to);
         assert_eq!(sent, Ok(packet.len()));
     }
 

@@ -48,7 +48,7 @@ pub use event_loop::turn::{Link, Turn};
 pub use files::block::Block;
 pub use files::file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
-pub use kernel::frame_ports::{FrameCounts, FramesFrom};
+pub use kernel::frame_ports::FramesFrom;
 pub use network::giver::{Giver, Intake};
 pub use network::handed::HandedConnection;
 pub use network::placement::{Deal, WorkerPlacement};

@@ -604,7 +604,9 @@ impl<H: Handler + Send + 'static> LeftNetwork<H> {
         let (notice, had_ports) = (self.network.options.notice, self.network.ports.is_some());
         let running = self.network.start_with(self.handlers, self.connections, |_| Ok::<_, Error>(()))?;
         if had_ports {
-            notice("sockets serve datagrams from now on: the program below them was taken away for the other server");
+            notice(
+                "sockets serve datagrams from now on: the program below them was taken away for the other server",
+            );
         }
         // It may have been stopped while it was handed over.
         if running.stop.is_stopped() {

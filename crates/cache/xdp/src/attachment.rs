@@ -43,15 +43,16 @@ pub struct Attachment {
     mode: Mode,
 }
 
-/// A program at an interface and the port of each of its queues.
-pub type Attached = (Attachment, Vec<Port>);
-
 impl Attachment {
-    /// Takes datagrams for `address` from an interface. Its ports receive only after [`Attachment::open`].
+    /// Takes datagrams for `address` from an interface, with a port for each of its queues. They receive only after [`Attachment::open`].
     ///
     /// # Errors
     /// Why that cannot be; the interface is then as it was.
-    pub fn new(interface: &str, address: SocketAddr, mode: Mode) -> Result<Attached, AttachError> {
+    pub fn new(
+        interface: &str,
+        address: SocketAddr,
+        mode: Mode,
+    ) -> Result<(Attachment, Vec<Port>), AttachError> {
         let index = index_of(interface)?;
         let map =
             sys::socket_map(QUEUES_MAX).map_err(|error| AttachError::of("make a map of sockets", error))?;

@@ -1,4 +1,4 @@
-//! Why datagrams are not taken from an interface.
+//! Errors of a program or a port at an interface.
 
 use rustix::io::Errno;
 

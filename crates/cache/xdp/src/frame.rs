@@ -25,7 +25,7 @@ const IS_FRAGMENT: u16 = 0x3fff;
 
 /// The way that a datagram has come, and that its reply takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct FrameLink {
     /// The neighbour that has sent it: the client, or a router before it.
     pub peer: [u8; 6],
     /// The address of this host that it was sent to.
@@ -36,9 +36,9 @@ pub struct Link {
 
 /// A datagram in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct FrameArrival {
     /// Its way.
-    pub link: Link,
+    pub link: FrameLink,
     /// The sender.
     pub from: SocketAddr,
     /// Where it was sent to.
@@ -49,7 +49,7 @@ pub struct Arrival {
 
 /// Why a frame is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedFrame {
     /// It ends before its headers, or before the length that they state.
     Short,
     /// It carries something else than a whole UDP datagram without options.
@@ -66,7 +66,7 @@ pub enum Refused {
 ///
 /// # Errors
 /// Why it is not served.
-pub fn read(frame: &[u8]) -> Result<Arrival, Refused> {
+pub fn read(frame: &[u8]) -> Result<FrameArrival, RefusedFrame> {
     let (peer, own) = (bytes(frame, 6)?, bytes(frame, 0)?);
     let (kind, tag, at) = match number(frame, 12)? {
         TYPE_TAG => (number(frame, 16)?, Some(number(frame, 14)?), ETHERNET + TAG),
@@ -75,52 +75,52 @@ pub fn read(frame: &[u8]) -> Result<Arrival, Refused> {
     let (from, to, udp, end) = match kind {
         TYPE_IPV4 => ipv4(frame, at)?,
         TYPE_IPV6 => ipv6(frame, at)?,
-        _ => return Err(Refused::NotOurs),
+        _ => return Err(RefusedFrame::NotOurs),
     };
-    let datagram = frame.get(udp..end).ok_or(Refused::Short)?;
+    let datagram = frame.get(udp..end).ok_or(RefusedFrame::Short)?;
     let len = usize::from(number(datagram, 4)?);
     if len != datagram.len() || len < UDP {
-        return Err(Refused::Length);
+        return Err(RefusedFrame::Length);
     }
     check(from, to, datagram)?;
     let (from, to) = (SocketAddr::new(from, number(datagram, 0)?), SocketAddr::new(to, number(datagram, 2)?));
     let is_nobody =
         from.port() == 0 || from.ip().is_unspecified() || from.ip().is_multicast() || from.ip().is_loopback();
     if is_nobody || from.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) {
-        return Err(Refused::Sender);
+        return Err(RefusedFrame::Sender);
     }
-    Ok(Arrival { link: Link { peer, own, tag }, from, to, payload: udp + UDP..end })
+    Ok(FrameArrival { link: FrameLink { peer, own, tag }, from, to, payload: udp + UDP..end })
 }
 
 /// Addresses, and where the datagram begins and ends.
 type Packet = (IpAddr, IpAddr, usize, usize);
 
-fn ipv4(frame: &[u8], at: usize) -> Result<Packet, Refused> {
-    let header = frame.get(at..at + IPV4).ok_or(Refused::Short)?;
+fn ipv4(frame: &[u8], at: usize) -> Result<Packet, RefusedFrame> {
+    let header = frame.get(at..at + IPV4).ok_or(RefusedFrame::Short)?;
     let is_whole = number(header, 6)? & IS_FRAGMENT == 0;
     if header[0] != 0x45 || header[9] != PROTOCOL_UDP || !is_whole {
-        return Err(Refused::NotOurs);
+        return Err(RefusedFrame::NotOurs);
     }
     // With its checksum, the sum of a header is that of nothing.
     if folded(sum(header, 0)) != u16::MAX {
-        return Err(Refused::Sum);
+        return Err(RefusedFrame::Sum);
     }
     let len = usize::from(number(header, 2)?);
     if len < IPV4 + UDP {
-        return Err(Refused::Length);
+        return Err(RefusedFrame::Length);
     }
     let address = |at| bytes::<4>(header, at).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
     Ok((address(12)?, address(16)?, at + IPV4, at + len))
 }
 
-fn ipv6(frame: &[u8], at: usize) -> Result<Packet, Refused> {
-    let header = frame.get(at..at + IPV6).ok_or(Refused::Short)?;
+fn ipv6(frame: &[u8], at: usize) -> Result<Packet, RefusedFrame> {
+    let header = frame.get(at..at + IPV6).ok_or(RefusedFrame::Short)?;
     if header[0] >> 4 != 6 || header[6] != PROTOCOL_UDP {
-        return Err(Refused::NotOurs);
+        return Err(RefusedFrame::NotOurs);
     }
     let len = usize::from(number(header, 4)?);
     if len < UDP {
-        return Err(Refused::Length);
+        return Err(RefusedFrame::Length);
     }
     let address = |at| bytes::<16>(header, at).map(|octets| IpAddr::V6(Ipv6Addr::from(octets)));
     Ok((address(8)?, address(24)?, at + IPV6, at + IPV6 + len))
@@ -128,20 +128,20 @@ fn ipv6(frame: &[u8], at: usize) -> Result<Packet, Refused> {
 
 /// Checks the checksum of a datagram. It may be absent in IPv4 alone. A sender on this host leaves it to an interface that does not
 /// compute it either, because the frame never leaves the host: then it is the sum of the pseudo header alone.
-fn check(from: IpAddr, to: IpAddr, datagram: &[u8]) -> Result<(), Refused> {
+fn check(from: IpAddr, to: IpAddr, datagram: &[u8]) -> Result<(), RefusedFrame> {
     let stated = number(datagram, 6)?;
     if stated == 0 {
-        return if from.is_ipv4() { Ok(()) } else { Err(Refused::Sum) };
+        return if from.is_ipv4() { Ok(()) } else { Err(RefusedFrame::Sum) };
     }
     let pseudo = pseudo_header(from, to, datagram.len());
     let is_right = folded(sum(datagram, pseudo)) == u16::MAX;
-    if is_right || stated == folded(pseudo) { Ok(()) } else { Err(Refused::Sum) }
+    if is_right || stated == folded(pseudo) { Ok(()) } else { Err(RefusedFrame::Sum) }
 }
 
 /// Writes the frame of a datagram to the beginning of `frame`; returns its length, or none if it does not fit.
 pub fn write(
     frame: &mut [u8],
-    link: &Link,
+    link: &FrameLink,
     from: SocketAddr,
     to: SocketAddr,
     payload: &[u8],
@@ -226,12 +226,12 @@ fn folded(mut sum: u64) -> u16 {
     sum as u16
 }
 
-fn number(bytes: &[u8], at: usize) -> Result<u16, Refused> {
+fn number(bytes: &[u8], at: usize) -> Result<u16, RefusedFrame> {
     self::bytes(bytes, at).map(u16::from_be_bytes)
 }
 
-fn bytes<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Refused> {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or(Refused::Short)
+fn bytes<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], RefusedFrame> {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or(RefusedFrame::Short)
 }
 
 fn put(bytes: &mut [u8], at: usize, number: u16) {

@@ -23,6 +23,6 @@ mod program;
 mod rings;
 mod sys;
 
-pub use attachment::{Attached, Attachment, Mode};
+pub use attachment::{Attachment, Mode};
 pub use error::AttachError;
-pub use port::{Port, PortCounts, Taken};
+pub use port::{Port, PortCounts, TakenDatagram};

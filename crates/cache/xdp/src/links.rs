@@ -3,21 +3,21 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-use crate::frame::Link;
+use crate::frame::FrameLink;
 
 /// Clients of one queue whose ways are known. One that falls out is answered by the kernel's socket, which asks its own tables.
 const LINKS: usize = 4096;
 
 /// A table with one place for each client; a newer client takes it from an older one.
-pub(crate) struct Links {
-    places: Box<[Option<(SocketAddr, Link)>]>,
+pub(crate) struct FrameLinks {
+    places: Box<[Option<(SocketAddr, FrameLink)>]>,
     /// Keyed, so that nobody can choose addresses that share a place.
     hasher: RandomState,
 }
 
-impl Links {
-    pub(crate) fn new() -> Links {
-        Links { places: vec![None; LINKS].into_boxed_slice(), hasher: RandomState::new() }
+impl FrameLinks {
+    pub(crate) fn new() -> FrameLinks {
+        FrameLinks { places: vec![None; LINKS].into_boxed_slice(), hasher: RandomState::new() }
     }
 
     fn place(&self, client: &SocketAddr) -> usize {
@@ -25,13 +25,13 @@ impl Links {
     }
 
     /// Notes the way that a request has come.
-    pub(crate) fn note(&mut self, client: SocketAddr, link: Link) {
+    pub(crate) fn note(&mut self, client: SocketAddr, link: FrameLink) {
         let place = self.place(&client);
         self.places[place] = Some((client, link));
     }
 
     /// The way back.
-    pub(crate) fn find(&self, client: &SocketAddr) -> Option<Link> {
+    pub(crate) fn find(&self, client: &SocketAddr) -> Option<FrameLink> {
         self.places[self.place(client)].filter(|(known, _)| known == client).map(|(_, link)| link)
     }
 }
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn a_client_is_found_until_another_takes_its_place() {
-        let mut links = Links::new();
-        let link = |last| Link { peer: [2, 0, 0, 0, 0, last], own: [2; 6], tag: None };
+        let mut links = FrameLinks::new();
+        let link = |last| FrameLink { peer: [2, 0, 0, 0, 0, last], own: [2; 6], tag: None };
         let client = |port| SocketAddr::from(([10, 0, 0, 1], port));
         assert_eq!(links.find(&client(1)), None);
         links.note(client(1), link(1));

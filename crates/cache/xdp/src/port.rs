@@ -27,7 +27,7 @@ use crate::attachment::Mode;
 use crate::error::AttachError;
 use crate::frame::{self, HEAD_MAX};
 use crate::frames::{FRAME_LEN, FrameIndex, Frames};
-use crate::links::Links;
+use crate::links::FrameLinks;
 use crate::rings::{Consumer, FramePart, Producer};
 
 /// Entries of each ring: requests that wait while their worker does something else, and replies of a round.
@@ -54,7 +54,7 @@ pub struct PortCounts {
 
 /// A datagram that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenDatagram {
     /// The sender.
     pub from: SocketAddr,
     /// Bytes of its payload.
@@ -71,7 +71,7 @@ pub struct Port {
     sent: Consumer<u64>,
     frames: Frames,
     free: Vec<FrameIndex>,
-    links: Links,
+    links: FrameLinks,
     counts: PortCounts,
     queue: u32,
     address: SocketAddr,
@@ -147,7 +147,7 @@ impl Port {
         })?;
         let options = xdp_options(&socket).map_err(failed("ask how frames are carried"))?;
         let copies_nothing = options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
-        let (links, counts) = (Links::new(), PortCounts::default());
+        let (links, counts) = (FrameLinks::new(), PortCounts::default());
         Ok(Port {
             socket,
             to_fill,
@@ -193,7 +193,7 @@ impl Port {
     ///
     /// # Errors
     /// `AGAIN` if there is none.
-    pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Taken, Errno> {
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Result<TakenDatagram, Errno> {
         loop {
             let Some(FramePart { address, len, .. }) = self.received.pop() else {
                 self.give_frames();
@@ -208,7 +208,7 @@ impl Port {
                     buffer[..len].copy_from_slice(&bytes[arrival.payload]);
                     self.links.note(arrival.from, arrival.link);
                     self.counts.received += 1;
-                    Some(Taken { from: arrival.from, len })
+                    Some(TakenDatagram { from: arrival.from, len })
                 }
                 _ => {
                     self.counts.refused += 1;

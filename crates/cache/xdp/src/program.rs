@@ -168,7 +168,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
-    use crate::frame::{HEAD_MAX, Link, write};
+    use crate::frame::{FrameLink, HEAD_MAX, write};
     use crate::sys;
 
     /// The verdict that takes the place of a ring, since there is none.
@@ -177,7 +177,7 @@ mod tests {
     fn frame(tag: Option<u16>, from: &str, to: &str) -> Vec<u8> {
         let [from, to] = [from, to].map(|address| address.parse().expect("an address"));
         let mut frame = vec![0; HEAD_MAX + 9];
-        let len = write(&mut frame, &Link { peer: [2; 6], own: [4; 6], tag }, from, to, b"get key\r\n");
+        let len = write(&mut frame, &FrameLink { peer: [2; 6], own: [4; 6], tag }, from, to, b"get key\r\n");
         frame.truncate(len.expect("it fits"));
         frame
     }

@@ -6,7 +6,7 @@
 //! With `unsafe`: the kernel reads and writes the same memory.
 #![expect(
     unsafe_code,
-    reason = "memory that is shared with the kernel, with two counts that say who has which part"
+    reason = "memory that is shared with the kernel, and counts that say who has which part"
 )]
 
 use std::os::fd::AsFd;

@@ -10,47 +10,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
-use xdp::{AttachError, Attachment, Mode, Port, PortCounts, Taken};
+use xdp::{AttachError, Attachment, Mode, Port, PortCounts, TakenDatagram};
 
+use crate::network::view::FrameCounts;
 use crate::sockets::segments::{DatagramBatch, ReceivedMessage};
 
 /// Interfaces whose datagrams are taken below the sockets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FramesFrom {
     /// Their names.
     pub interfaces: Vec<String>,
     /// How frames come from them.
     pub mode: Mode,
-}
-
-/// What has happened at the ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FrameCounts {
-    /// Queues with a port.
-    pub queues: u64,
-    /// Those of them whose driver copies nothing.
-    pub copying_nothing: u64,
-    /// Datagrams received.
-    pub received: u64,
-    /// Datagrams sent.
-    pub sent: u64,
-    /// Frames that are no sound datagram for the address.
-    pub refused: u64,
-    /// Replies that went by the kernel's sockets.
-    pub by_socket: u64,
-}
-
-impl FrameCounts {
-    /// Differences since `earlier`; numbers of queues stay as they are.
-    pub(crate) fn since(&self, earlier: &FrameCounts) -> FrameCounts {
-        FrameCounts {
-            received: self.received.saturating_sub(earlier.received),
-            sent: self.sent.saturating_sub(earlier.sent),
-            refused: self.refused.saturating_sub(earlier.refused),
-            by_socket: self.by_socket.saturating_sub(earlier.by_socket),
-            ..*self
-        }
-    }
 }
 
 /// Counts of a worker's ports, as of its last round with datagrams.
@@ -174,7 +145,7 @@ impl WorkerPorts {
         let at = self.at(socket)?;
         let port = &mut self.ports[at];
         let received = arrivals.fill(|buffer| {
-            let Taken { from, len } = port.receive(buffer)?;
+            let TakenDatagram { from, len } = port.receive(buffer)?;
             Ok(ReceivedMessage { len, from, segment_len: len })
         });
         // After a whole batch it has not looked for more.

@@ -8,7 +8,7 @@ use stdx::clock::Now;
 use stdx::counter::{Counter, Sum, since};
 
 use crate::handler::{Activity, Opened};
-use crate::kernel::frame_ports::{FrameCounts, FramePorts};
+use crate::kernel::frame_ports::FramePorts;
 use crate::network::connection_table::{ConnectionTable, ListenerCounters, WorkerCounters};
 use crate::network::limit::ConnectionLimit;
 use crate::network::worker_choice::WorkerChoice;
@@ -91,6 +91,36 @@ impl Counts {
             unreachable: since(|counts| counts.unreachable),
             unexpected_napi_ids: since(|counts| counts.unexpected_napi_ids),
             round_robin_fallback: since(|counts| counts.round_robin_fallback),
+            ..*self
+        }
+    }
+}
+
+/// What has happened at the ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCounts {
+    /// Queues with a port.
+    pub queues: u64,
+    /// Those of them whose driver copies nothing.
+    pub copying_nothing: u64,
+    /// Datagrams received.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Frames that are no sound datagram for the address.
+    pub refused: u64,
+    /// Replies that went by the kernel's sockets.
+    pub by_socket: u64,
+}
+
+impl FrameCounts {
+    /// Differences since `earlier`; numbers of queues stay as they are.
+    fn since(&self, earlier: &FrameCounts) -> FrameCounts {
+        FrameCounts {
+            received: self.received.saturating_sub(earlier.received),
+            sent: self.sent.saturating_sub(earlier.sent),
+            refused: self.refused.saturating_sub(earlier.refused),
+            by_socket: self.by_socket.saturating_sub(earlier.by_socket),
             ..*self
         }
     }

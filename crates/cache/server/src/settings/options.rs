@@ -12,6 +12,7 @@ mod echo;
 mod extstore;
 mod flash;
 mod flash_check;
+mod frames;
 mod listen;
 mod meaning;
 mod memory_share;

@@ -1,8 +1,8 @@
 use super::*;
 use stdx::prng::Prng;
 
-const LINK: Link = Link { peer: [2, 0, 0, 0, 0, 1], own: [2, 0, 0, 0, 0, 2], tag: None };
-const TAGGED: Link = Link { tag: Some(0x2007), ..LINK };
+const LINK: FrameLink = FrameLink { peer: [2, 0, 0, 0, 0, 1], own: [2, 0, 0, 0, 0, 2], tag: None };
+const TAGGED: FrameLink = FrameLink { tag: Some(0x2007), ..LINK };
 
 fn v4(last: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, last], port))
@@ -12,7 +12,7 @@ fn v6(last: u16, port: u16) -> SocketAddr {
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, last], port))
 }
 
-fn made(link: &Link, from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
+fn made(link: &FrameLink, from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0xaa; HEAD_MAX + payload.len()];
     let len = write(&mut frame, link, from, to, payload).expect("it fits");
     frame.truncate(len);
@@ -43,7 +43,7 @@ fn what_is_written_is_read_back() {
             let frame = made(link, from, to, &payload);
             let arrival = read(&frame).expect("it is sound");
             assert_eq!((arrival.from, arrival.to), (from, to));
-            assert_eq!(arrival.link, Link { peer: link.own, own: link.peer, tag: link.tag });
+            assert_eq!(arrival.link, FrameLink { peer: link.own, own: link.peer, tag: link.tag });
             assert_eq!(frame[arrival.payload], payload[..]);
         }
     }
@@ -73,7 +73,7 @@ fn a_sum_of_zero_is_written_as_its_other_form() {
 
 /// A frame after a change of its bytes.
 #[track_caller]
-fn refused(why: Refused, frame: &[u8], change: impl Fn(&mut Vec<u8>)) {
+fn refused(why: RefusedFrame, frame: &[u8], change: impl Fn(&mut Vec<u8>)) {
     let mut changed = frame.to_owned();
     change(&mut changed);
     assert_eq!(read(&changed).map(|arrival| arrival.from), Err(why));
@@ -81,7 +81,7 @@ fn refused(why: Refused, frame: &[u8], change: impl Fn(&mut Vec<u8>)) {
 
 /// The same, with the header's checksum made right again.
 #[track_caller]
-fn refused_v4(why: Refused, change: impl Fn(&mut [u8])) {
+fn refused_v4(why: RefusedFrame, change: impl Fn(&mut [u8])) {
     refused(why, &made(&LINK, v4(1, 40000), v4(2, 11211), b"0123456789"), |frame| {
         change(&mut frame[IP..]);
         put(frame, IP + 10, 0);
@@ -94,36 +94,36 @@ fn refused_v4(why: Refused, change: impl Fn(&mut [u8])) {
 fn what_is_not_a_whole_datagram_is_refused() {
     let frame = made(&LINK, v4(1, 40000), v4(2, 11211), b"0123456789");
     for len in 0..frame.len() {
-        assert_eq!(read(&frame[..len]), Err(Refused::Short), "{len} bytes");
+        assert_eq!(read(&frame[..len]), Err(RefusedFrame::Short), "{len} bytes");
     }
     // A short frame is filled up to the least length of Ethernet.
     assert!(read(&[&frame[..], &[0; 18]].concat()).is_ok());
-    refused(Refused::NotOurs, &frame, |frame| put(frame, 12, 0x0806));
-    refused(Refused::Sum, &frame, |frame| frame[IP + 8] ^= 1);
-    refused(Refused::Sum, &frame, |frame| *frame.last_mut().expect("it has bytes") ^= 1);
-    refused_v4(Refused::NotOurs, |ip| ip[0] = 0x46);
-    refused_v4(Refused::NotOurs, |ip| ip[9] = 6);
-    refused_v4(Refused::NotOurs, |ip| put(ip, 6, 0x2000));
-    refused_v4(Refused::NotOurs, |ip| put(ip, 6, 1));
-    refused_v4(Refused::Length, |ip| put(ip, 2, 27));
-    refused_v4(Refused::Length, |ip| put(ip, 2, 37));
-    refused_v4(Refused::Short, |ip| put(ip, 2, 39));
-    refused_v4(Refused::Length, |ip| put(ip, 24, 7));
+    refused(RefusedFrame::NotOurs, &frame, |frame| put(frame, 12, 0x0806));
+    refused(RefusedFrame::Sum, &frame, |frame| frame[IP + 8] ^= 1);
+    refused(RefusedFrame::Sum, &frame, |frame| *frame.last_mut().expect("it has bytes") ^= 1);
+    refused_v4(RefusedFrame::NotOurs, |ip| ip[0] = 0x46);
+    refused_v4(RefusedFrame::NotOurs, |ip| ip[9] = 6);
+    refused_v4(RefusedFrame::NotOurs, |ip| put(ip, 6, 0x2000));
+    refused_v4(RefusedFrame::NotOurs, |ip| put(ip, 6, 1));
+    refused_v4(RefusedFrame::Length, |ip| put(ip, 2, 27));
+    refused_v4(RefusedFrame::Length, |ip| put(ip, 2, 37));
+    refused_v4(RefusedFrame::Short, |ip| put(ip, 2, 39));
+    refused_v4(RefusedFrame::Length, |ip| put(ip, 24, 7));
     let frame = made(&LINK, v6(1, 40000), v6(2, 11211), b"0123456789");
-    refused(Refused::NotOurs, &frame, |frame| frame[IP + 6] = 44);
-    refused(Refused::Length, &frame, |frame| put(frame, IP + 4, 7));
-    refused(Refused::Sum, &frame, |frame| put(frame, IP + 46, 0));
+    refused(RefusedFrame::NotOurs, &frame, |frame| frame[IP + 6] = 44);
+    refused(RefusedFrame::Length, &frame, |frame| put(frame, IP + 4, 7));
+    refused(RefusedFrame::Sum, &frame, |frame| put(frame, IP + 46, 0));
 }
 
 #[test]
 fn nobody_is_answered_who_is_nowhere() {
     for from in ["0.0.0.0:1", "127.0.0.1:1", "224.0.0.1:1", "255.255.255.255:1", "192.0.2.1:0"] {
         let from: SocketAddr = from.parse().expect("an address");
-        assert_eq!(read(&made(&LINK, from, v4(2, 11211), b"")), Err(Refused::Sender), "{from}");
+        assert_eq!(read(&made(&LINK, from, v4(2, 11211), b"")), Err(RefusedFrame::Sender), "{from}");
     }
     for from in ["[::]:1", "[::1]:1", "[ff02::1]:1"] {
         let from: SocketAddr = from.parse().expect("an address");
-        assert_eq!(read(&made(&LINK, from, v6(2, 11211), b"")), Err(Refused::Sender), "{from}");
+        assert_eq!(read(&made(&LINK, from, v6(2, 11211), b"")), Err(RefusedFrame::Sender), "{from}");
     }
 }
 
@@ -162,7 +162,7 @@ fn any_bytes_are_read_or_refused() {
             sound += 1;
             assert!(arrival.payload.end <= frame.len());
             let payload = frame[arrival.payload.clone()].to_owned();
-            let back = Link { peer: arrival.link.own, own: arrival.link.peer, ..arrival.link };
+            let back = FrameLink { peer: arrival.link.own, own: arrival.link.peer, ..arrival.link };
             let again = read(&made(&back, arrival.from, arrival.to, &payload)).expect("it is sound");
             assert_eq!((again.from, again.to, again.link), (arrival.from, arrival.to, arrival.link));
         }

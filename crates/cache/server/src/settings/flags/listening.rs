@@ -145,7 +145,7 @@ pub(super) const FLAGS: &[Flag] = &[
             those of -l, of which an explicit port counts for both. UDP cannot prove who has sent a request: see \
             --udp-allow, and do not open the port to the Internet.",
         effect: Effect::Works,
-        set: |low, given| low.udp_port = Some(given.number()),
+        set: |low, given| low.udp.port = Some(given.number()),
     },
     Flag {
         short: None,
@@ -157,7 +157,7 @@ pub(super) const FLAGS: &[Flag] = &[
         details: "Networks or addresses (`10.0.0.0/8,192.0.2.7`), separated by commas, or the flag several times. They \
             replace the default, which is this machine and the private networks. memcached has no such flag.",
         effect: Effect::Works,
-        set: |low, given| low.udp_allow.push(given.text().to_owned()),
+        set: |low, given| low.udp.allow.push(given.text().to_owned()),
     },
     Flag {
         short: None,
@@ -171,7 +171,7 @@ pub(super) const FLAGS: &[Flag] = &[
             the kernel, also fragments and IP options, which its socket serves. Firewall rules do not see these datagrams: \
             --udp-allow does. Needs -U, one address in -l, and root or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF at the start. memcached has no such flag.",
         effect: Effect::Works,
-        set: |low, given| low.udp_xdp.push(given.text().to_owned()),
+        set: |low, given| low.udp.frames.interfaces.push(given.text().to_owned()),
     },
     Flag {
         short: None,
@@ -184,7 +184,7 @@ pub(super) const FLAGS: &[Flag] = &[
             works with every driver, and saves less. memcached has no such flag.",
         effect: Effect::Works,
         set: |low, given| {
-            low.udp_xdp_mode = match given.text() {
+            low.udp.frames.mode = match given.text() {
                 "native" => FrameMode::Native,
                 "generic" => FrameMode::Generic,
                 "zerocopy" => FrameMode::ZeroCopy,
