@@ -4,10 +4,7 @@
 //! kernel (`net/xdp/xsk_queue.h`).
 //!
 //! With `unsafe`: the kernel reads and writes the same memory.
-#![expect(
-    unsafe_code,
-    reason = "memory that is shared with the kernel, and counts that say who has which part"
-)]
+#![expect(unsafe_code, reason = "memory that is shared with the kernel")]
 
 use std::os::fd::AsFd;
 use std::ptr::null_mut;
