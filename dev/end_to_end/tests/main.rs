@@ -14,6 +14,7 @@ mod discovery;
 mod figures;
 mod flash;
 mod fleet;
+mod frames;
 mod hostile;
 mod listeners;
 mod local_users;

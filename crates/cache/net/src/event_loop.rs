@@ -52,6 +52,7 @@ use crate::files::file_reads::{FileReads, READS};
 use crate::handler::{Activity, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 use crate::kernel::driver::{IoDriver, Poll};
+use crate::kernel::frame_ports::WorkerPorts;
 use crate::kernel::system::System;
 use crate::network::connection_table::{TableWriter, code};
 use crate::network::departure::{Departure, LAST_ROUNDS_US, WorkerDeparture};
@@ -107,6 +108,8 @@ pub(crate) struct WorkerSetup<S> {
     pub(crate) departure: Arc<Departure>,
     /// Datagram sockets, with their indices among the network's addresses.
     pub(crate) datagram_sockets: Vec<(u16, S)>,
+    /// Ports below them; each has a descriptor among them.
+    pub(crate) ports: WorkerPorts,
     pub(crate) dialled_max: usize,
     pub(crate) reads_max: usize,
     /// Where dialled connections get their sessions.
@@ -122,7 +125,7 @@ impl<H: Handler> EventLoop<H> {
     pub(crate) fn on_system(
         handler: H,
         (driver, refused): (IoDriver, Option<Errno>),
-        setup: WorkerSetup<OwnedFd>,
+        mut setup: WorkerSetup<OwnedFd>,
         clock: Clock,
     ) -> Result<EventLoop<H>, Errno> {
         let poll = Poll::new()?;
@@ -137,7 +140,8 @@ impl<H: Handler> EventLoop<H> {
         counters.slice_refused.set(code(shortened.err()));
         let file_reads = FileReads::new(setup.reads_max);
         let handshakes = setup.handshakes.clone();
-        let system = System { poll, driver, file_reads, handshakes, slice, clock, stamping: None };
+        let ports = std::mem::take(&mut setup.ports);
+        let system = System { poll, driver, file_reads, handshakes, slice, clock, stamping: None, ports };
         EventLoop::new(handler, system, setup)
     }
 

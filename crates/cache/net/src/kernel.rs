@@ -6,6 +6,7 @@
 pub(crate) mod arrival_clock;
 pub(crate) mod busy_poll;
 pub(crate) mod driver;
+pub(crate) mod frame_ports;
 pub(crate) mod system;
 pub(crate) mod uring;
 

@@ -16,6 +16,9 @@
 //! round, and none is kept ([`Handler::on_datagram`], [`Turn::send_datagram`]). A UDP place can be dialled, too
 //! ([`Place::Udp`]).
 //!
+//! Datagrams of an interface may be taken before the kernel makes packets of sockets of them ([`Options::frames`]). The handler sees no
+//! difference.
+//!
 //! A handler may read files ([`Turn::read`]): the reads outlive the round, and their results come in a later one. A connection
 //! whose reply needs one waits meanwhile ([`Next::Wait`]) and is woken ([`Turn::wake`]).
 //!
@@ -45,6 +48,7 @@ pub use event_loop::turn::{Link, Turn};
 pub use files::block::Block;
 pub use files::file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Security};
+pub use kernel::frame_ports::FramesFrom;
 pub use network::giver::{Giver, Intake};
 pub use network::handed::HandedConnection;
 pub use network::placement::{Deal, WorkerPlacement};
@@ -59,6 +63,7 @@ pub use sockets::datagram::{Datagram, DatagramPeer, SocketId};
 pub use sockets::fast_open::connect_fast;
 pub use sockets::listener::Listen;
 pub use tls::CertificateEnd;
+pub use xdp::Mode as FrameMode;
 
 /// The most input that a handler sees at once, and so the longest unit that it can ask to see whole. A handler that
 /// consumes nothing of this much input, and asks for more, has its connection closed.

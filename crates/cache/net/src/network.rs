@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use os::clock::{Stopwatch, pause};
 use rustix::io::Errno;
+use xdp::AttachError;
 
 use crate::event_loop::{EventLoop, WorkerSetup};
 use crate::handler::Handler;
 use crate::kernel::driver::IoDriver;
+use crate::kernel::frame_ports::FramePorts;
 use crate::network::acceptor::AcceptLoop;
 use crate::network::connection_table::{ConnectionTable, TableWriter, code};
 use crate::network::dealer::Dealer;
@@ -51,6 +53,14 @@ pub enum Error {
     /// The system refused an epoll set or an eventfd.
     #[error("set up event waiting")]
     Waiting(#[source] io::Error),
+    /// Datagrams cannot be taken from an interface below the sockets.
+    #[error("take datagrams from {interface}")]
+    Frames {
+        /// Its name.
+        interface: String,
+        /// The cause.
+        source: AttachError,
+    },
     /// A thread could not be started.
     #[error("start thread {name}")]
     Thread {
@@ -78,6 +88,8 @@ pub struct Network {
     options: Options,
     view: View,
     stop: Stop,
+    /// Below the sockets of its first UDP address.
+    ports: Option<Arc<FramePorts>>,
 }
 
 /// A bound address.
@@ -85,6 +97,16 @@ enum Bound {
     Stream(Listener),
     /// With a socket for each worker.
     Datagrams(SocketAddr, Vec<OwnedFd>),
+}
+
+impl Bound {
+    /// Its address, if it is one for datagrams.
+    fn datagrams_at(&self) -> Option<SocketAddr> {
+        match self {
+            Bound::Stream(_) => None,
+            Bound::Datagrams(at, _) => Some(*at),
+        }
+    }
 }
 
 impl Network {
@@ -125,6 +147,13 @@ impl Network {
             bound.map_err(|source| failed(place, source))
         };
         let listeners = places.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let ports = match (&options.frames, listeners.iter().find_map(Bound::datagrams_at)) {
+            (Some(from), Some(at)) => {
+                let failed = |(interface, source)| Error::Frames { interface, source };
+                Some(Arc::new(FramePorts::open(from, at, options.workers).map_err(failed)?))
+            }
+            _ => None,
+        };
         // One that is at none of the places is closed: clients must not wait where nobody accepts them.
         options.adopted = Vec::new();
         let fast_open = open_fast(&listeners, settings.fast_open(options.fast_open));
@@ -145,10 +174,11 @@ impl Network {
             candidates: candidates.into(),
             limit: Arc::clone(&limit),
             departure: Arc::new(Departure::new(options.workers)),
+            ports: ports.clone(),
         };
         let choice = Arc::new(WorkerChoice::new(&options.placement, options.workers));
-        let view = View { limit, tables, handshakes: Arc::default(), choice };
-        Ok(Network { listeners, backlog: backlog.granted, options, view, stop })
+        let view = View { limit, tables, handshakes: Arc::default(), choice, ports: ports.clone() };
+        Ok(Network { listeners, backlog: backlog.granted, options, view, stop, ports })
     }
 
     /// The addresses in the order of `places`, with the ports that the kernel chose.
@@ -225,8 +255,9 @@ impl Network {
         };
         let listeners =
             self.listeners.iter().map(again).collect::<io::Result<_>>().map_err(Error::Waiting)?;
-        let (options, view, stop) = (self.options.clone(), self.view(), self.stop());
-        Ok(Network { listeners, backlog: self.backlog, options, view, stop })
+        let (options, view, stop, ports) =
+            (self.options.clone(), self.view(), self.stop(), self.ports.clone());
+        Ok(Network { listeners, backlog: self.backlog, options, view, stop, ports })
     }
 
     /// Starts to serve: one worker for each of `handlers`, of which there must be [`Options::workers`].
@@ -291,6 +322,7 @@ impl Network {
         let (preparing, all_prepared) = channel::<Errno>();
         let (mut listeners, mut datagram_sockets) = (Vec::new(), Vec::new());
         datagram_sockets.resize_with(self.options.workers, Vec::new);
+        let ports_at = self.listeners.iter().position(|bound| bound.datagrams_at().is_some());
         for (bound, number) in self.listeners.into_iter().zip(0_u16..) {
             match bound {
                 Bound::Stream(listener) => listeners.push((number, listener)),
@@ -301,6 +333,11 @@ impl Network {
             }
         }
         for (number, handler) in handlers.into_iter().enumerate() {
+            let mut ports = self.ports.as_ref().map(|ports| ports.take(number)).unwrap_or_default();
+            if let Some(at) = ports_at {
+                let watched = ports.watched().map_err(Error::Waiting)?;
+                datagram_sockets[number].extend(watched.into_iter().map(|fd| (at as u16, fd)));
+            }
             let secured = Some(&self.stop.candidates).filter(|threads| !threads.is_empty()).cloned();
             let setup = WorkerSetup {
                 messages: Arc::clone(&self.stop.message_queues[number]),
@@ -309,6 +346,7 @@ impl Network {
                 number,
                 departure: Arc::clone(&self.stop.departure),
                 datagram_sockets: std::mem::take(&mut datagram_sockets[number]),
+                ports,
                 dialled_max,
                 reads_max,
                 handshakes: secured.map(|threads| DialHandshakes::new(threads, number)),
@@ -448,6 +486,7 @@ pub struct Stop {
     candidates: Arc<[Arc<MessageQueue<Candidate>>]>,
     limit: Arc<ConnectionLimit>,
     departure: Arc<Departure>,
+    ports: Option<Arc<FramePorts>>,
 }
 
 /// Time for what has been accepted to reach the workers.
@@ -462,6 +501,10 @@ impl Stop {
             return;
         }
         self.departure.begin();
+        // The other network has the sockets, and another program of its own.
+        if let Some(ports) = &self.ports {
+            ports.close();
+        }
         self.stop_accepting();
         self.departure.wait_for_acceptor(ACCEPTOR_PATIENCE);
         self.post(|| WorkerMessage::Drain);
@@ -558,7 +601,13 @@ impl<H: Handler + Send + 'static> LeftNetwork<H> {
 
     /// Goes on as before, with the same connections.
     pub fn go_on(self) -> Result<Running<H>, Error> {
+        let (notice, had_ports) = (self.network.options.notice, self.network.ports.is_some());
         let running = self.network.start_with(self.handlers, self.connections, |_| Ok::<_, Error>(()))?;
+        if had_ports {
+            notice(
+                "sockets serve datagrams from now on: the program below them was taken away for the other server",
+            );
+        }
         // It may have been stopped while it was handed over.
         if running.stop.is_stopped() {
             running.stop.end_threads();

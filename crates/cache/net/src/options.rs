@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tls::Acceptor;
 
 use crate::clock::Clock;
+use crate::kernel::frame_ports::FramesFrom;
 use crate::network::placement::WorkerPlacement;
 
 /// Tells the operator, in a line of text, about a problem that no client can be told of.
@@ -38,6 +39,8 @@ pub struct Options {
     /// Another process may have listened at the places until now, and may have been killed: an address that is in use is tried for a
     /// second, because the kernel closes the sockets of a ring after the process has ended.
     pub follows_another: bool,
+    /// Interfaces from which datagrams for the first UDP place are taken before they reach its sockets.
+    pub frames: Option<FramesFrom>,
     /// For each place, in order, what accepts its TLS sessions; `None`, and all places beyond the end, without TLS. For
     /// datagrams there is none.
     pub acceptors: Vec<Option<Arc<Acceptor>>>,
@@ -73,6 +76,7 @@ impl Default for Options {
             fast_open: 0,
             adopted: Vec::new(),
             follows_another: false,
+            frames: None,
             acceptors: Vec::new(),
             secure_dials: false,
             handshake_threads: 1,

@@ -370,7 +370,7 @@ impl FakeConnections {
         let tables: Arc<[_]> = (0..workers).map(|_| Arc::new(ConnectionTable::new())).collect();
         let workers = tables.iter().map(|table| (TableWriter::new(Arc::clone(table)), Slab::new())).collect();
         FakeConnections {
-            view: View { limit, tables, handshakes: Arc::default(), choice: Arc::default() },
+            view: View { limit, tables, handshakes: Arc::default(), choice: Arc::default(), ports: None },
             workers,
         }
     }

@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use flash::Devices;
 use net::clock::Clock;
-use net::{Address, AtLimit, DiskFile, DriverChoice, LeftNetwork, Network};
+use net::{Address, AtLimit, DiskFile, DriverChoice, FramesFrom, LeftNetwork, Network};
 use stdx::clock::Now;
 use tls::{Acceptor, TlsServerError};
 
@@ -79,6 +79,14 @@ pub enum Error {
     /// The network could not be set up, or failed.
     #[error(transparent)]
     Network(#[from] net::Error),
+    /// Datagrams for several addresses, or for all, cannot be taken below the sockets.
+    #[error("--udp-xdp {interfaces}: expected one address of this host in -l, found {found}")]
+    FramesAddress {
+        /// Names of the interfaces.
+        interfaces: String,
+        /// The addresses.
+        found: String,
+    },
     /// io_uring was asked for by name, and the kernel refuses it.
     #[error(
         "use io_uring: the kernel, or a container around the server, refuses it (`--driver auto` does without)"
@@ -202,12 +210,16 @@ impl Server {
             acceptors.push(place.acceptor);
             protocols.push(place.protocol);
         }
+        if let Some(from) = &options.frames {
+            frames_address(from, &at)?;
+        }
         let handshakes = options.tls.as_ref();
         let network = Network::bind(
             &at,
             net::Options {
                 adopted,
                 follows_another: options.takeover.is_some(),
+                frames: options.frames.clone(),
                 acceptors,
                 handshake_threads: handshakes.map_or(0, |tls| tls.handshake_threads),
                 handshakes_max: handshakes.map_or(0, |tls| tls.handshakes_max),
@@ -237,6 +249,22 @@ impl Server {
         )?;
         let options = Options { backlog_granted: Some(network.backlog()), ..options.clone() };
         Ok(Bound { network, tls, options, protocols, clock, began: clock.now(), started_unix_ms })
+    }
+}
+
+/// Checks that there is one address whose datagrams can be told from those of other programs.
+fn frames_address(from: &FramesFrom, places: &[net::Listen]) -> Result<(), Error> {
+    let addresses = places.iter().filter_map(|place| match place {
+        net::Listen::Udp(address) => Some(*address),
+        _ => None,
+    });
+    let addresses: Vec<SocketAddr> = addresses.collect();
+    match addresses[..] {
+        [address] if !address.ip().is_unspecified() => Ok(()),
+        _ => {
+            let found = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" and ");
+            Err(Error::FramesAddress { interfaces: from.interfaces.join(","), found })
+        }
     }
 }
 

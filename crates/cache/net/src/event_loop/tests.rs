@@ -18,6 +18,7 @@ use super::ticks::IDLE_CLOSES_MAX;
 use super::*;
 use crate::event_loop::lanes::LANES_MAX;
 use crate::handler::{Arrival, ConnectionId, Opened, Origin};
+use crate::kernel::frame_ports::WorkerPorts;
 use crate::network::connection_table::ConnectionTable;
 use crate::options::DriverChoice;
 use crate::secure::session::Session;
@@ -101,6 +102,7 @@ impl Rig {
             limit: Arc::new(ConnectionLimit::new(100_000).unwrap()),
             table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: Vec::new(),
+            ports: WorkerPorts::default(),
             dialled_max: 100,
             reads_max: 8,
             handshakes: None,

@@ -17,6 +17,7 @@ use crate::files::file_read::{FileRead, FinishedRead};
 use crate::files::file_reads::FileReads;
 use crate::kernel::arrival_clock::ArrivalClock;
 use crate::kernel::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
+use crate::kernel::frame_ports::WorkerPorts;
 use crate::kernel::uring::BrokenRing;
 use crate::kernel::{Connect, Kernel};
 use crate::network::time_slice::TimeSlice;
@@ -38,6 +39,7 @@ pub(crate) struct System {
     pub(crate) slice: TimeSlice,
     pub(crate) clock: Clock,
     pub(crate) stamping: Option<Stamping>,
+    pub(crate) ports: WorkerPorts,
 }
 
 /// What conversions of receive stamps need; there is one from the first stamped connection on.
@@ -136,10 +138,18 @@ impl Kernel for System {
     }
 
     fn receive_datagrams(&mut self, socket: &OwnedFd, arrivals: &mut DatagramBatch) -> Result<(), Errno> {
+        if !self.ports.is_empty()
+            && let Some(received) = self.ports.receive(socket, arrivals)
+        {
+            return received;
+        }
         arrivals.receive(socket.as_fd())
     }
 
     fn overflowed(&self, socket: &OwnedFd) -> u32 {
+        if let Some(overflowed) = self.ports.overflowed(socket) {
+            return overflowed;
+        }
         // A kernel before 4.12 does not tell.
         socket_option::overflowed(socket).unwrap_or(0)
     }
@@ -150,27 +160,15 @@ impl Kernel for System {
         to: &[Option<SocketAddr>],
         datagrams: &[IoSlice<'_>],
     ) -> usize {
-        let (mut at, mut taken) = (0, 0);
-        while at < datagrams.len() {
-            let mut messages = [Message { to: None, parts: &[], segment_len: None }; MESSAGES_MAX];
-            let (mut count, mut next) = (0, at);
-            while count < MESSAGES_MAX && next < datagrams.len() {
-                let lens = datagrams[next..].iter().map(|datagram| datagram.len());
-                let alike = segments::count_alike(to[next..].iter().copied().zip(lens));
-                let parts = &datagrams[next..next + alike];
-                let segment_len = (alike > 1).then(|| parts[0].len() as u16);
-                messages[count] = Message { to: to[next], parts, segment_len };
-                (count, next) = (count + 1, next + alike);
-            }
-            let messages = &messages[..count];
-            let (passed, sent) = send_messages(socket, messages);
-            at += passed;
-            taken += sent;
-            if passed == 0 {
-                break;
-            }
+        // A dialled socket's have no peer here, and no port.
+        if self.ports.is_empty() || to.first().is_none_or(Option::is_none) {
+            return send_by_socket(socket, to, datagrams);
         }
-        taken
+        let others = self.ports.send(to, datagrams);
+        let sent = datagrams.len() - others.len();
+        let to: Vec<_> = others.iter().map(|at| to[*at]).collect();
+        let datagrams: Vec<_> = others.iter().map(|at| IoSlice::new(&datagrams[*at])).collect();
+        sent + send_by_socket(socket, &to, &datagrams)
     }
 
     fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>) {
@@ -211,6 +209,31 @@ impl Kernel for System {
         let none = Unreachable::Failed(Errno::OPNOTSUPP.raw_os_error());
         self.handshakes.as_mut().ok_or(none).map(|handshakes| handshakes.begin(dialled))
     }
+}
+
+/// Sends datagrams by a socket, several in a system call. Returns how many the kernel took.
+fn send_by_socket(socket: &OwnedFd, to: &[Option<SocketAddr>], datagrams: &[IoSlice<'_>]) -> usize {
+    let (mut at, mut taken) = (0, 0);
+    while at < datagrams.len() {
+        let mut messages = [Message { to: None, parts: &[], segment_len: None }; MESSAGES_MAX];
+        let (mut count, mut next) = (0, at);
+        while count < MESSAGES_MAX && next < datagrams.len() {
+            let lens = datagrams[next..].iter().map(|datagram| datagram.len());
+            let alike = segments::count_alike(to[next..].iter().copied().zip(lens));
+            let parts = &datagrams[next..next + alike];
+            let segment_len = (alike > 1).then(|| parts[0].len() as u16);
+            messages[count] = Message { to: to[next], parts, segment_len };
+            (count, next) = (count + 1, next + alike);
+        }
+        let messages = &messages[..count];
+        let (passed, sent) = send_messages(socket, messages);
+        at += passed;
+        taken += sent;
+        if passed == 0 {
+            break;
+        }
+    }
+    taken
 }
 
 /// Sends messages. Returns how many datagrams are done with, and how many of these the kernel took; none are done with

@@ -8,6 +8,7 @@ use stdx::clock::Now;
 use stdx::counter::{Counter, Sum, since};
 
 use crate::handler::{Activity, Opened};
+use crate::kernel::frame_ports::FramePorts;
 use crate::network::connection_table::{ConnectionTable, ListenerCounters, WorkerCounters};
 use crate::network::limit::ConnectionLimit;
 use crate::network::worker_choice::WorkerChoice;
@@ -21,6 +22,7 @@ pub struct View {
     pub(crate) tables: Arc<[Arc<ConnectionTable>]>,
     pub(crate) handshakes: Arc<HandshakeCounters>,
     pub(crate) choice: Arc<WorkerChoice>,
+    pub(crate) ports: Option<Arc<FramePorts>>,
 }
 
 /// Sums over all workers.
@@ -56,6 +58,8 @@ pub struct Counts {
     pub datagrams_dropped: u64,
     /// Datagrams that the receive buffers of the network's sockets had no room for.
     pub datagrams_overflowed: u64,
+    /// What came and went below the sockets, if anything may.
+    pub frames: Option<FrameCounts>,
     /// Dialled connections now, which are not in `connections`.
     pub dialled: u64,
     /// Failed dials so far.
@@ -83,9 +87,40 @@ impl Counts {
             datagrams: since(|counts| counts.datagrams),
             datagrams_dropped: since(|counts| counts.datagrams_dropped),
             datagrams_overflowed: since(|counts| counts.datagrams_overflowed),
+            frames: self.frames.map(|now| now.since(&earlier.frames.unwrap_or_default())),
             unreachable: since(|counts| counts.unreachable),
             unexpected_napi_ids: since(|counts| counts.unexpected_napi_ids),
             round_robin_fallback: since(|counts| counts.round_robin_fallback),
+            ..*self
+        }
+    }
+}
+
+/// What has happened at the ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCounts {
+    /// Queues with a port.
+    pub queues: u64,
+    /// Those of them whose driver copies nothing.
+    pub copying_nothing: u64,
+    /// Datagrams received.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Frames that are no sound datagram for the address.
+    pub refused: u64,
+    /// Replies that went by the kernel's sockets.
+    pub by_socket: u64,
+}
+
+impl FrameCounts {
+    /// Differences since `earlier`; numbers of queues stay as they are.
+    fn since(&self, earlier: &FrameCounts) -> FrameCounts {
+        FrameCounts {
+            received: self.received.saturating_sub(earlier.received),
+            sent: self.sent.saturating_sub(earlier.sent),
+            refused: self.refused.saturating_sub(earlier.refused),
+            by_socket: self.by_socket.saturating_sub(earlier.by_socket),
             ..*self
         }
     }
@@ -137,6 +172,7 @@ impl View {
             datagrams: sum(|counters| &counters.datagrams),
             datagrams_dropped: sum(|counters| &counters.datagrams_dropped),
             datagrams_overflowed: sum(|counters| &counters.datagrams_overflowed),
+            frames: self.ports.as_ref().map(|ports| ports.counts()),
             dialled: sum(|counters| &counters.dialled),
             unreachable: sum(|counters| &counters.unreachable),
             unexpected_napi_ids: self.choice.unexpected_ids.load(Ordering::Relaxed),

@@ -24,6 +24,7 @@ use crate::event_loop::{EventLoop, WAKE_UP, WorkerSetup};
 use crate::files::file_read::{DiskFile, FileRead, FinishedRead};
 use crate::files::file_reads::READS;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
+use crate::kernel::frame_ports::WorkerPorts;
 use crate::kernel::{Connect, Kernel};
 use crate::network::connection_table::{ConnectionTable, TableWriter};
 use crate::network::departure::Departure;
@@ -137,6 +138,7 @@ impl World {
                 .zip(ports.len() as u16..)
                 .map(|(token, number)| (number, Socket { token, network: Rc::clone(&self.network) }))
                 .collect(),
+            ports: WorkerPorts::default(),
             dialled_max: options.dialled_max,
             reads_max: options.reads_max,
             handshakes: None,
@@ -151,7 +153,13 @@ impl World {
             worker: EventLoop::new(handler, kernel, setup).expect("a socket that can be watched"),
             messages,
             at_limit: options.at_limit,
-            view: View { limit, tables: [table].into(), handshakes: Arc::default(), choice: Arc::default() },
+            view: View {
+                limit,
+                tables: [table].into(),
+                handshakes: Arc::default(),
+                choice: Arc::default(),
+                ports: None,
+            },
             addresses,
             nudged: true,
             busy_until_us,

@@ -160,6 +160,14 @@ fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut StatList<'_>)
         stat(out, "evenkeel_udp_dropped", network.datagrams_dropped + totals.udp_dropped);
         stat(out, "evenkeel_udp_lost", network.datagrams_overflowed);
     }
+    if let Some(frames) = network.frames {
+        stat(out, "evenkeel_udp_xdp_queues", frames.queues);
+        stat(out, "evenkeel_udp_xdp_zerocopy_queues", frames.copying_nothing);
+        stat(out, "evenkeel_udp_xdp_received", frames.received);
+        stat(out, "evenkeel_udp_xdp_sent", frames.sent);
+        stat(out, "evenkeel_udp_xdp_refused", frames.refused);
+        stat(out, "evenkeel_udp_xdp_by_socket", frames.by_socket);
+    }
     tls::ours(shared, out);
     for (name, value) in shared.discovery().iter().flat_map(DiscoveryState::statistics) {
         stat(out, name, value);

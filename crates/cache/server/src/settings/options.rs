@@ -5,11 +5,14 @@
 
 use std::path::PathBuf;
 
+use net::FramesFrom;
+
 pub mod auth;
 mod echo;
 mod extstore;
 mod flash;
 mod flash_check;
+mod frames;
 mod listen;
 mod meaning;
 mod memory_share;
@@ -60,6 +63,8 @@ pub struct Options {
     pub fast_open: u32,
     /// Who gets replies over UDP, and how much.
     pub udp: UdpLimits,
+    /// `--udp-xdp`: interfaces from which datagrams are taken below the kernel's sockets.
+    pub frames: Option<FramesFrom>,
     /// `-B`: the protocol that every connection speaks whose listener has none of its own.
     pub protocol: Protocol,
 
@@ -182,6 +187,7 @@ impl Default for Options {
             backlog_granted: None,
             fast_open: 0,
             udp: UdpLimits::default(),
+            frames: None,
             protocol: Protocol::Auto,
             connection_limit: 1024,
             connection_limit_is_default: true,

@@ -12,6 +12,7 @@ use crate::event_loop::dialling::BEGUN_PER_MS_MAX;
 use crate::event_loop::dials::OUTCOMES_MAX;
 use crate::event_loop::*;
 use crate::handler::Origin;
+use crate::kernel::frame_ports::WorkerPorts;
 use crate::network::connection_table::ConnectionTable;
 use crate::options::DriverChoice;
 use crate::testing::scripted::{ScriptedHandler, Seen, TestOrder};
@@ -41,6 +42,7 @@ pub(super) fn with_each_driver(test: impl Fn(Rig)) {
             limit: Arc::new(ConnectionLimit::new(1).unwrap()),
             table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: sockets.drain(..).map(|socket| (9, socket)).collect(),
+            ports: WorkerPorts::default(),
             dialled_max: DIALLED_MAX,
             reads_max: 8,
             handshakes: None,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::event_loop::*;
 use crate::files::file_read::DiskFile;
 use crate::handler::{Arrival, ConnectionId, Origin};
+use crate::kernel::frame_ports::WorkerPorts;
 use crate::network::connection_table::ConnectionTable;
 use crate::options::DriverChoice;
 use crate::sockets::address::{Address, Transport};
@@ -67,6 +68,7 @@ impl Rig {
             limit: Arc::new(ConnectionLimit::new(100).unwrap()),
             table: TableWriter::new(Arc::new(ConnectionTable::new())),
             datagram_sockets: Vec::new(),
+            ports: WorkerPorts::default(),
             dialled_max: 0,
             reads_max: READS_MAX,
             handshakes: None,

@@ -130,6 +130,18 @@ fn requests(figures: &Figures, text: &mut Exposition) {
     family.sample(&[("outcome", "dropped")], network.datagrams_dropped + totals.udp_dropped);
     // Requests: nobody has seen them but the kernel, which counts them in Udp.RcvbufErrors, too.
     family.sample(&[("outcome", "lost")], network.datagrams_overflowed);
+    if let Some(frames) = &network.frames {
+        let help = "Queues whose datagrams are taken below the sockets (--udp-xdp), by whether their frames are copied.";
+        let mut family = text.family("evenkeel_udp_xdp_queues", Gauge, help);
+        family.sample(&[("mode", "copy")], frames.queues - frames.copying_nothing);
+        family.sample(&[("mode", "zerocopy")], frames.copying_nothing);
+        let help = "Datagrams below the sockets; by_socket: replies that a socket had to send.";
+        let mut family = text.family("evenkeel_udp_xdp_datagrams_total", Counter, help);
+        family.sample(&[("outcome", "received")], frames.received);
+        family.sample(&[("outcome", "sent")], frames.sent);
+        family.sample(&[("outcome", "refused")], frames.refused);
+        family.sample(&[("outcome", "by_socket")], frames.by_socket);
+    }
 }
 
 fn evictions(shared: &Shared, text: &mut Exposition) {

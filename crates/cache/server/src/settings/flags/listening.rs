@@ -1,5 +1,6 @@
 //! Flags for addresses and limits of connections.
 
+use net::FrameMode;
 use stdx::units::{GIB, MIB};
 
 use ::flags::{Effect, Kind};
@@ -144,7 +145,7 @@ pub(super) const FLAGS: &[Flag] = &[
             those of -l, of which an explicit port counts for both. UDP cannot prove who has sent a request: see \
             --udp-allow, and do not open the port to the Internet.",
         effect: Effect::Works,
-        set: |low, given| low.udp_port = Some(given.number()),
+        set: |low, given| low.udp.port = Some(given.number()),
     },
     Flag {
         short: None,
@@ -156,7 +157,40 @@ pub(super) const FLAGS: &[Flag] = &[
         details: "Networks or addresses (`10.0.0.0/8,192.0.2.7`), separated by commas, or the flag several times. They \
             replace the default, which is this machine and the private networks. memcached has no such flag.",
         effect: Effect::Works,
-        set: |low, given| low.udp_allow.push(given.text().to_owned()),
+        set: |low, given| low.udp.allow.push(given.text().to_owned()),
+    },
+    Flag {
+        short: None,
+        name: "udp-xdp",
+        value: "interfaces",
+        kind: Kind::List,
+        default: None,
+        doc: "Take datagrams from these interfaces below the kernel's sockets",
+        details: "Names of interfaces, separated by commas. A program at each of them (XDP) gives datagrams for the address of -l and \
+            the port of -U to the threads before the kernel makes packets of them, which takes less CPU time; all else goes on to \
+            the kernel, also fragments and IP options, which its socket serves. Firewall rules do not see these datagrams: \
+            --udp-allow does. Needs -U, one address in -l, and root or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF at the start. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| low.udp.frames.interfaces.push(given.text().to_owned()),
+    },
+    Flag {
+        short: None,
+        name: "udp-xdp-mode",
+        value: "name",
+        kind: Kind::OneOf(&["auto", "native", "generic", "zerocopy"]),
+        default: Some("auto"),
+        doc: "How --udp-xdp gets frames: auto, native, generic or zerocopy",
+        details: "auto lets the driver run the program, and copies frames unless the driver can do without. native always copies. generic \
+            works with every driver, and saves less. memcached has no such flag.",
+        effect: Effect::Works,
+        set: |low, given| {
+            low.udp.frames.mode = match given.text() {
+                "native" => FrameMode::Native,
+                "generic" => FrameMode::Generic,
+                "zerocopy" => FrameMode::ZeroCopy,
+                _ => FrameMode::Auto,
+            }
+        },
     },
     Flag {
         short: None,

@@ -1,6 +1,7 @@
 //! Parsed flags, each checked by itself.
 
 use ::flags::{SizeShare, Target};
+use net::FramesFrom;
 
 use crate::settings::options::{MemoryFound, Options, TlsGiven};
 
@@ -12,10 +13,8 @@ pub type Flag = flags::Flag<LowArgs>;
 pub struct LowArgs {
     /// `-p`; -1 asks for any free port.
     pub port: Option<i32>,
-    /// `-U`; -1 asks for any free port.
-    pub udp_port: Option<i32>,
-    /// `--udp-allow`, once per occurrence.
-    pub udp_allow: Vec<String>,
+    /// `-U` and `--udp-…`
+    pub udp: UdpGiven,
     /// `-s`
     pub unix_socket: Option<String>,
     /// `-a`
@@ -50,6 +49,17 @@ pub struct LowArgs {
     pub license: bool,
     /// Flags whose meaning does not depend on others, already in their final form.
     pub options: Options,
+}
+
+/// Flags about datagrams.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UdpGiven {
+    /// `-U`; -1 asks for any free port.
+    pub port: Option<i32>,
+    /// `--udp-allow`, once per occurrence.
+    pub allow: Vec<String>,
+    /// `--udp-xdp`, once per occurrence, and `--udp-xdp-mode`.
+    pub frames: FramesFrom,
 }
 
 impl Target for LowArgs {

@@ -40,7 +40,7 @@ fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {
     }
     let ours: Vec<_> = TABLE.flags().map(|flag| flag.name).filter(|name| !words.contains(name)).collect();
     // memcached knows -D by its letter only.
-    let expected = "fast-open listen-fd udp-allow udp-reply-rate driver pin busy-poll tls-certificate tls-ticket-keys tls-roles \
+    let expected = "fast-open listen-fd udp-allow udp-xdp udp-xdp-mode udp-reply-rate driver pin busy-poll tls-certificate tls-ticket-keys tls-roles \
         tls-handshake-threads tls-handshakes-max tls-handshake-timeout prefix-delimiter \
         metrics-listen cluster-file takeover check log";
     assert_eq!(ours.join(" "), expected);

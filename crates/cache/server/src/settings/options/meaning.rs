@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
 use super::listen::ListenDefaults;
-use super::{Listen, Options, Protocol, flash_check, memory_share, tls, udp};
+use super::{Listen, Options, Protocol, flash_check, frames, memory_share, tls, udp};
 use ::flags::show_size;
 
 use crate::settings::flags::{Error, LowArgs};
@@ -27,7 +27,8 @@ impl Options {
     pub fn new(low: LowArgs, read_file: ReadFile<'_>) -> Result<Self, Error> {
         let listeners = listeners(&low)?;
         let tls = tls::meaning(&low.tls, &listeners).map_err(Error::Together)?;
-        let udp_allow = low.udp_allow.join(",");
+        let udp_allow = low.udp.allow.join(",");
+        let frames = frames::meaning(&low, &listeners).map_err(Error::Together)?;
         check_login(&low)?;
         let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
         let mut options = low.options;
@@ -84,12 +85,12 @@ impl Options {
         }
         options.connection_limit_is_default = !low.connection_limit_typed;
         let echo = &mut options.echo;
-        echo.tcp_port = low.port.or(low.udp_port.filter(|&port| port != 0)).unwrap_or(echo.tcp_port);
-        echo.udp_port = low.udp_port.unwrap_or(0);
+        echo.tcp_port = low.port.or(low.udp.port.filter(|&port| port != 0)).unwrap_or(echo.tcp_port);
+        echo.udp_port = low.udp.port.unwrap_or(0);
         echo.interfaces = (!low.listen.is_empty()).then(|| low.listen.join(","));
         echo.unix_socket = low.unix_socket.map(Into::into);
         echo.unix_mask = low.unix_mask.unwrap_or(echo.unix_mask);
-        Ok(Self { listeners, auth, tls, tls_given: low.tls, ..options })
+        Ok(Self { listeners, auth, tls, tls_given: low.tls, frames, ..options })
     }
 }
 
@@ -101,7 +102,7 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     let wants_tcp = low.port.is_some() || !low.listen.is_empty();
     let only_unix = !wants_tcp && low.unix_socket.is_some();
     let only_inherited = !wants_tcp && !inherited.is_empty();
-    let udp_port = low.udp_port.unwrap_or(0);
+    let udp_port = low.udp.port.unwrap_or(0);
     // As in memcached, TCP goes to the port of -U where -p is not given.
     let tcp_default = if udp_port == 0 { low.options.echo.tcp_port } else { udp_port };
     let port = low.port.unwrap_or(tcp_default);
