@@ -66,8 +66,8 @@ fn a_file_gets_an_answer_as_text_json_and_picture() {
     assert!(out.contains("packets per second: the answer holds if each host has"), "{out}");
     assert!(err.contains("own.toml: rack.small is new"), "{err}");
     // Prices of two clouds in regions of their own are compared.
-    let both =
-        folder.advise("--workload workload.toml --family n2-highmem,r5 --region us-east-1,us-central1 --json");
+    let both = folder
+        .advise("--workload workload.toml --family n2-highmem,r5 --region us-east-1,us-central1 --json");
     let document: serde_json::Value = serde_json::from_slice(&both.stdout).unwrap();
     let families: Vec<_> = (0..2).map(|place| document["best"][place]["shape"].to_string()).collect();
     assert!(families.iter().any(|name| name.contains("n2-")), "{families:?}");

@@ -55,7 +55,9 @@ pub(super) struct Arguments {
 fn stops(text: &str) -> Result<(f64, f64), String> {
     let parsed = text.split_once(',').and_then(|(share, us)| Some((share.parse().ok()?, us.parse().ok()?)));
     let accepted = |(share, us): &(f64, f64)| (0.0..=1.0).contains(share) && (0.0..=SHORT_MAX).contains(us);
-    parsed.filter(accepted).ok_or_else(|| "expected a share from 0 to 1 and a number of µs, as 0.001,10".to_owned())
+    parsed
+        .filter(accepted)
+        .ok_or_else(|| "expected a share from 0 to 1 and a number of µs, as 0.001,10".to_owned())
 }
 
 /// Of squares by the time, in µs, at most: one second that stands still.
@@ -63,8 +65,7 @@ const SHORT_MAX: f64 = 1e6;
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let path = &arguments.workload;
-    let workload =
-        parse_workload(&text_of(path, WORKLOAD_LEN_MAX)?).map_err(|error| of_file(path, error))?;
+    let workload = parse_workload(&text_of(path, WORKLOAD_LEN_MAX)?).map_err(|error| of_file(path, error))?;
     let mut inputs = usual_inputs(workload);
     if let Some(path) = &arguments.costs {
         replace_costs(&mut inputs, &text_of(path, COSTS_LEN_MAX)?).map_err(|error| of_file(path, error))?;

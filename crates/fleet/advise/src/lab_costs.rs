@@ -14,9 +14,7 @@ pub enum LabCostsError {
     #[error("understand the run's report: {0}")]
     Json(String),
     /// The run of another experiment.
-    #[error(
-        "the run has the level `{0}`, which is no cost: expected a run of experiments/costs.toml"
-    )]
+    #[error("the run has the level `{0}`, which is no cost: expected a run of experiments/costs.toml")]
     Level(String),
     /// No metric that costs follow from.
     #[error("the run has no {METRIC}: expected a run of experiments/costs.toml")]
@@ -117,7 +115,8 @@ impl LabCosts {
     pub fn add(&mut self, json: &str) -> Result<(), LabCostsError> {
         let report: Report =
             serde_json::from_str(json).map_err(|error| LabCostsError::Json(error.to_string()))?;
-        let metric = report.metrics.iter().find(|metric| metric.name == METRIC).ok_or(LabCostsError::Metric)?;
+        let metric =
+            report.metrics.iter().find(|metric| metric.name == METRIC).ok_or(LabCostsError::Metric)?;
         let mut costs = BTreeMap::new();
         for cell in &report.cells {
             let level = cell.levels.get("work").cloned().unwrap_or_default();

@@ -128,7 +128,12 @@ impl TraceSums {
         let seconds = self.busiest.len() as f64;
         let rate = |of: fn(&Counts) -> u64| {
             let value = self.busiest.iter().map(of).sum::<u64>() as f64 / seconds * around.peak;
-            InputFigure::measured(value, value * (1.0 - RATE_RANGE), value * (1.0 + RATE_RANGE), source.clone())
+            InputFigure::measured(
+                value,
+                value * (1.0 - RATE_RANGE),
+                value * (1.0 + RATE_RANGE),
+                source.clone(),
+            )
         };
         let mean = self.busiest.iter().map(Counts::all).sum::<u64>() as f64 / seconds;
         let most = self.busiest.iter().map(Counts::all).max().unwrap_or(0) as f64;

@@ -18,11 +18,9 @@ fn the_measured_costs_are_those_of_the_pages() {
         let figure = &*input.figure;
         if let Some(measured) = of_lab.figures.remove(input.name) {
             assert_eq!(figure.source, measured.source, "{}", input.name);
-            for (found, expected) in [
-                (figure.value, measured.value),
-                (figure.low, measured.low),
-                (figure.high, measured.high),
-            ] {
+            for (found, expected) in
+                [(figure.value, measured.value), (figure.low, measured.low), (figure.high, measured.high)]
+            {
                 assert!((found / expected - 1.0).abs() < 1e-3, "{}: {found} is not {expected}", input.name);
             }
             continue;

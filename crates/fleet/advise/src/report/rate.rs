@@ -33,9 +33,7 @@ pub fn rate_text(rate: &WorkerRate, stops: &CpuStops, inputs: &AdviceInputs) -> 
 
 /// For programs.
 pub fn rate_json(rate: &WorkerRate, stops: &CpuStops, inputs: &AdviceInputs) -> String {
-    let figure = |figure: &InputFigure| {
-        json!({ "value": figure.value, "low": figure.low, "high": figure.high, "from": figure.source })
-    };
+    let figure = |figure: &InputFigure| json!({ "value": figure.value, "low": figure.low, "high": figure.high, "from": figure.source });
     let document = json!({
         "format": 1,
         "workload": inputs.workload.name,
@@ -72,7 +70,10 @@ mod tests {
         );
         let json: serde_json::Value =
             serde_json::from_str(&rate_json(&rate, &stopped, &inputs)).expect("JSON");
-        assert_eq!((&json["requests_per_s"], &json["stops_beyond_share"]["value"]), (&120_000.0.into(), &0.0005.into()));
+        assert_eq!(
+            (&json["requests_per_s"], &json["stops_beyond_share"]["value"]),
+            (&120_000.0.into(), &0.0005.into())
+        );
         let none = WorkerRate { used: 0.0, per_s: 0.0, range: (0.0, 0.0), ..rate };
         assert!(rate_text(&none, &stopped, &inputs).contains("no rate: one request in a hundred"));
     }

@@ -120,7 +120,12 @@ fn table<const N: usize>(out: &mut String, rows: &[[String; N]], right: &[usize]
 }
 
 fn resources(out: &mut String, first: &ShapeAdvice) {
-    let _ = writeln!(out, "\nWhat {} asks for, of {}", first.shape.name, counted(first.fit.hosts as usize, "host"));
+    let _ = writeln!(
+        out,
+        "\nWhat {} asks for, of {}",
+        first.shape.name,
+        counted(first.fit.hosts as usize, "host")
+    );
     let row = |used: &ResourceUse| {
         let need = match used.resource {
             HostResource::Cpu | HostResource::QueueCpu => format!("{} s", short(used.need / 1e6)),

@@ -167,8 +167,11 @@ impl StackDistances {
         let mean = |sum: f64, count: usize| sum / count as f64;
         let key_sum: f64 = self.keys.values().map(|key| f64::from(key.key_bytes)).sum();
         let value_bytes = mean(values.iter().map(|len| f64::from(*len)).sum(), values.len());
-        let mut hits: Vec<(f64, f64)> =
-            self.hits.into_iter().map(|(class, count)| (CLASS_FACTOR.powf(f64::from(class)), count)).collect();
+        let mut hits: Vec<(f64, f64)> = self
+            .hits
+            .into_iter()
+            .map(|(class, count)| (CLASS_FACTOR.powf(f64::from(class)), count))
+            .collect();
         hits.sort_by(|one, other| one.0.total_cmp(&other.0));
         let all_hits: f64 = hits.iter().map(|(_, count)| count).sum();
         let gets = all_hits + self.first_reads;
@@ -221,7 +224,8 @@ impl TraceSample {
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for point in 1..=POINTS {
             let share = point as f64 / POINTS as f64;
-            let ratio = if point == POINTS { self.hit_ratio } else { self.hits_within(share) * self.hit_ratio };
+            let ratio =
+                if point == POINTS { self.hit_ratio } else { self.hits_within(share) * self.hit_ratio };
             if self.gets > 0.0 && ratio > curve.last().map_or(0.0, |last| last.1) {
                 curve.push((share * self.bytes(), ratio));
             }

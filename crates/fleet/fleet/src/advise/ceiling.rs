@@ -42,9 +42,8 @@ impl WorkerQueue {
             return 0.0;
         }
         let steepness = 2.0 * wait_us / (self.request_us * (self.burst + self.variation));
-        let is_within = |used: f64| {
-            used * (-steepness * (1.0 - used)).exp() + self.stopped / (1.0 - used) <= TAIL
-        };
+        let is_within =
+            |used: f64| used * (-steepness * (1.0 - used)).exp() + self.stopped / (1.0 - used) <= TAIL;
         // The tail grows with the use, from 0 to 1: halved until no figure that is shown changes.
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..HALVINGS {
@@ -98,9 +97,8 @@ mod tests {
     /// Half of what may be late is lost to stops, so half of the CPU is there to catch up. With all of it lost nothing may be used.
     #[test]
     fn stops_leave_what_it_takes_to_catch_up() {
-        let used = |stopped| {
-            WorkerQueue { request_us: 1.0, burst: 1.0, variation: 1.0, stopped }.use_max(1_000.0)
-        };
+        let used =
+            |stopped| WorkerQueue { request_us: 1.0, burst: 1.0, variation: 1.0, stopped }.use_max(1_000.0);
         assert!((used(0.005) - 0.5).abs() < 1e-6, "{}", used(0.005));
         assert!(used(0.01) < 1e-9 && used(0.02) < 1e-9);
         assert!(used(0.0) > used(0.0001));

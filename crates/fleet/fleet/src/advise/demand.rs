@@ -120,10 +120,7 @@ pub(super) fn classes(inputs: &AdviceInputs) -> Vec<ClassDemand> {
             per_s: workload.set.value,
             us: costs.set(value, together) + encrypted(value, together),
         },
-        ClassDemand {
-            per_s: workload.delete.value,
-            us: costs.delete(together) + encrypted(0.0, together),
-        },
+        ClassDemand { per_s: workload.delete.value, us: costs.delete(together) + encrypted(0.0, together) },
         ClassDemand {
             per_s: workload.multiget.value,
             us: costs.multiget(keys, value * hit) + encrypted(keys * value * hit, together),

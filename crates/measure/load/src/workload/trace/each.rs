@@ -57,11 +57,7 @@ impl TraceClass {
 ///
 /// # Errors
 /// If the file cannot be read, or a line is in no format.
-pub fn read_trace(
-    path: &Path,
-    rate: Option<f64>,
-    mut each: impl FnMut(TraceRequest),
-) -> Result<(), Error> {
+pub fn read_trace(path: &Path, rate: Option<f64>, mut each: impl FnMut(TraceRequest)) -> Result<(), Error> {
     let (sender, receiver) = sync_channel(ROUNDS_AHEAD);
     let trace = Trace { path: path.to_path_buf(), speed: 1.0, rate };
     let mut reader = Reader::open(&trace, Part::WHOLE, vec![sender])?;
@@ -87,8 +83,11 @@ mod tests {
     #[test]
     fn requests_come_in_order_with_their_classes() {
         let path = std::env::temp_dir().join(format!("evenkeel-each-{}", std::process::id()));
-        std::fs::write(&path, "100,a,1,0,7,get,0\n100,b,1,30,8,set,60\n102,a,1,0,7,delete,0\n103,a,1,0,7,incr,0\n")
-            .expect("a file");
+        std::fs::write(
+            &path,
+            "100,a,1,0,7,get,0\n100,b,1,30,8,set,60\n102,a,1,0,7,delete,0\n103,a,1,0,7,incr,0\n",
+        )
+        .expect("a file");
         let mut found = Vec::new();
         read_trace(&path, None, |request| found.push(request)).expect("a trace");
         let shown: Vec<_> =
