@@ -22,7 +22,7 @@ pub(crate) use rate::STATUSES as RATE_STATUSES;
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
     /// Make a catalogue of shapes from files of others that were fetched before
-    Import(import::Arguments),
+    Import(Box<import::Arguments>),
     /// Make a table of costs from runs of experiments/costs.toml
     Costs(costs::Arguments),
     /// Predict the rate at which one worker of a server on this host reaches the latency of a workload

@@ -1,7 +1,7 @@
 //! `evenkeel advise` as a process: answers, refusals and their statuses, and a running server as the workload.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

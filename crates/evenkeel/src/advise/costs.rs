@@ -18,7 +18,7 @@ use crate::terminal::output::print;
 pub(crate) const STATUSES: [(&str, &str); 4] = [
     ("0", "The table is on standard output."),
     ("64", "The command line is wrong, or the runs were made on another host."),
-    ("65", "A run is none of experiments/costs.toml, or has too few trials that count."),
+    ("65", "A run is none of experiments/costs.toml, or it has too few trials that count."),
     ("1", "Anything else: a file of a run is not what was written."),
 ];
 

@@ -12,7 +12,7 @@ struct ShortHelp {
     flags: &'static [&'static str],
 }
 
-const SHORT_HELPS: [ShortHelp; 23] = [
+const SHORT_HELPS: [ShortHelp; 25] = [
     ShortHelp {
         command: "up",
         examples: &[
@@ -165,6 +165,7 @@ const SHORT_HELPS: [ShortHelp; 23] = [
                 "--server 10.0.0.1:11211 --servers 12 --peak 2",
                 "twelve servers like this one, at twice what it has to do now",
             ),
+            ("--trace requests.csv --zones 3", "the requests of a trace as the workload"),
             ("--workload workload.toml --family r5,c5 --json", "two families, for programs"),
             (
                 "--running --server 10.0.0.1:11211 --shape r5.2xlarge",
@@ -177,6 +178,7 @@ const SHORT_HELPS: [ShortHelp; 23] = [
             "control",
             "running",
             "prometheus",
+            "trace",
             "servers",
             "peak",
             "p99",
@@ -194,6 +196,19 @@ const SHORT_HELPS: [ShortHelp; 23] = [
             "shapes of AWS as a catalogue",
         )],
         flags: &["moto", "moto_version", "karpenter_prices", "gce_prices", "families", "over", "out"],
+    },
+    ShortHelp {
+        command: "advise costs",
+        examples: &[("experiments/costs.run", "what requests cost on this host, for --costs")],
+        flags: &[],
+    },
+    ShortHelp {
+        command: "advise rate",
+        examples: &[(
+            "--workload workload.toml --costs costs.toml --cpus 0,1",
+            "the rate of one worker on CPU 0, with a load on CPU 1",
+        )],
+        flags: &[],
     },
     ShortHelp {
         command: "control",

@@ -19,9 +19,9 @@ mod workload_file;
 
 pub use costs_file::{COSTS_LEN_MAX, replace_costs, usual_inputs};
 pub use fleet_workload::{AroundFleet, fleet_workloads};
-pub use lab_costs::{LabCosts, LabCostsError, multiply};
-pub use server_stats::{AroundServer, ServerStats, ServerStatsError, measured_workload};
-pub use trace_workload::{AroundTrace, TraceError, TraceSums, TracedClass, TracedRequest};
+pub use lab_costs::{LabCosts, multiply};
+pub use server_stats::{AroundServer, ServerStats, measured_workload};
+pub use trace_workload::{AroundTrace, TraceSums, TracedClass, TracedRequest};
 pub use workload_file::{WORKLOAD_LEN_MAX, parse_workload};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The four kinds of workloads of Pinterest's report of 2022, for which it names r5, c5, r5d, and i3 or i3en.
 
-use fleet::advise::{Advice, AdviceInputs, HostResource, HostShape, InputFigure, advise};
+use fleet::advise::{Advice, AdviceInputs, HostResource, HostShape, InputEffect, InputFigure, advise};
 
 use crate::catalogue::Catalogue;
 use crate::{parse_workload, usual_inputs};
@@ -65,16 +65,17 @@ fn massive_data_takes_large_disks() {
     check(MASSIVE_DATA, ["i3", "i3en", "r5d"], HostResource::Memory);
 }
 
-/// The report names c5, which costs 2 % more here: 310 GB are a little too much data for its memory, and with a fifth less, or a clock of
-/// the costs that was a fifth higher, it is the cheapest.
+/// The report names c5, which costs twice as much here: requests take so little of a CPU that 310 GB of memory decide. With twice the CPU
+/// time for each request c5 is the cheapest. By the table that was committed before the workloads, whose requests took half as long again, it
+/// was 2 % behind r5.
 #[test]
-fn throughput_with_little_data_is_between_c5_and_r5() {
-    check(THROUGHPUT, ["r5", "c5", "r5d"], HostResource::Cpu);
-    let advice = answered(THROUGHPUT, |_| ());
-    assert!(advice.best[1].usd_per_hour < 1.05 * advice.best[0].usd_per_hour, "{}", shown(&advice));
-    assert_eq!(advice.best[1].fit.uses[0].resource, HostResource::Memory);
-    assert_eq!(family(THROUGHPUT, |inputs| inputs.workload.items.value *= 0.8), "c5");
-    assert_eq!(family(THROUGHPUT, |inputs| inputs.costs.clock_ghz.value *= 1.2), "c5");
+fn throughput_with_little_data_takes_r5_unless_requests_take_twice_as_long() {
+    check(THROUGHPUT, ["r5", "r5d", "i3en"], HostResource::Cpu);
+    let slower = |inputs: &mut AdviceInputs| {
+        let costs = inputs.costs_and_assumptions().into_iter();
+        costs.filter(|input| input.name.ends_with("_us")).for_each(|input| input.figure.value *= 2.0);
+    };
+    assert_eq!(family(THROUGHPUT, slower), "c5");
     assert_eq!(family(THROUGHPUT, |inputs| inputs.workload.items.value *= 1.2), "r5");
 }
 
@@ -98,10 +99,13 @@ fn high_data_is_between_i3_and_r5d_by_how_much_is_hot() {
 #[test]
 fn what_decides_comes_first() {
     let advice = answered(THROUGHPUT, |_| ());
-    assert!(advice.effects[0].changes_family);
-    let deciding: Vec<&str> =
-        advice.effects.iter().filter(|effect| effect.changes_family).map(|effect| effect.name).collect();
-    assert!(deciding.contains(&"clock_ghz") && deciding.contains(&"items"), "{deciding:?}");
+    let changes = |effect: &InputEffect| (effect.changes_family, effect.cost_change);
+    assert!(changes(&advice.effects[0]).1 > 0.1, "{}", shown(&advice));
+    assert!(
+        advice.effects.windows(2).all(|pair| changes(&pair[0]) >= changes(&pair[1])),
+        "{}",
+        shown(&advice)
+    );
     for text in [MODERATE, THROUGHPUT, HIGH_DATA, MASSIVE_DATA] {
         let advice = answered(text, |_| ());
         for found in &advice.best {

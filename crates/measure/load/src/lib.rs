@@ -61,4 +61,4 @@ pub use types::description::server_processes::ServerProcesses;
 pub use types::error::Error;
 pub use types::profiles::Workload;
 pub use types::span::Span;
-pub use workload::trace::{TraceClass, TraceRequest, read_trace};
+pub use workload::trace::{TraceClass, read_trace};

@@ -166,7 +166,9 @@ mod tests {
             }
             f64::from(late) / f64::from(REQUESTS)
         };
-        assert!(late(rate.used * 0.92) < 0.01, "{} at {}", late(rate.used * 0.92), rate.used);
-        assert!(late(rate.used * 1.08) > 0.01, "{} at {}", late(rate.used * 1.08), rate.used);
+        // The time of a worker's interrupts is its own CPU time, and counts as its use; in the simulation it is not.
+        let used = rate.used * (1.0 - STOPS.1 / STOPS.0);
+        assert!(late(used * 0.92) < 0.01, "{} at {used}", late(used * 0.92));
+        assert!(late(used * 1.08) > 0.01, "{} at {used}", late(used * 1.08));
     }
 }

@@ -5,7 +5,7 @@
 mod each;
 mod format;
 
-pub use each::{TraceClass, TraceRequest, read_trace};
+pub use each::{TraceClass, read_trace};
 
 use self::format::{Format, Parsed};
 use crate::types::error::Error;
