@@ -188,7 +188,9 @@ impl LargeSpace {
         }
         drop(free);
         let mut value = self.begin(run, len, ends);
-        value.extend(value.missing());
+        let missing = value.missing();
+        self.budget.add(ends + missing);
+        value.extend(missing);
         Some(value)
     }
 
@@ -334,7 +336,8 @@ mod tests {
             let mut prng = Prng::new(seed);
             let mut values: Vec<Written> = Vec::new();
             for round in 0..3000 {
-                let len = 1 + prng.below(1 << (4 + prng.below(14))) as usize;
+                let most = 16 << prng.below(14);
+                let len = 1 + prng.below(most) as usize;
                 let written = |value| Written { value, byte: round as u8, len: 0 };
                 match prng.below(4) {
                     0 => values.extend(space.take(len, 0).map(written)),
