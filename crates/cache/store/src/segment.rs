@@ -494,6 +494,12 @@ impl Segments {
         self.available() < (RESERVE + 1) * self.size as u64
     }
 
+    /// Whether reclamation starts with the next segment, or has.
+    #[inline]
+    pub(crate) fn is_nearly_short(&self) -> bool {
+        self.available() < (RESERVE + 2) * self.size as u64
+    }
+
     /// Bytes in free segments, and bytes that can still be charged.
     #[inline]
     pub(crate) fn available(&self) -> u64 {

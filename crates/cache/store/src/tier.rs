@@ -39,6 +39,7 @@ pub(crate) mod layout;
 mod locate;
 mod manifest;
 mod pieces;
+mod pressure;
 mod promote;
 mod segments;
 pub(crate) mod staged;

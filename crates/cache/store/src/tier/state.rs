@@ -7,6 +7,7 @@ use std::thread::Thread;
 use super::config::{FlashConfig, SharedSettings};
 use super::index_limit::IndexLimit;
 use super::pieces::{PIECES_MAX, Pieces, Stream};
+use super::pressure::Pressure;
 use super::segments::{FlashQueues, FlashSegment, FlashSegments, seed_of};
 use crate::config::Layout;
 use crate::index::FlashPlace;
@@ -40,6 +41,7 @@ pub(crate) struct Tier {
     pub(super) thread: OnceLock<Thread>,
     pub(super) off_bell: OffBell,
     pub(super) activity: FlashActivity,
+    pub(super) pressure: Pressure,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl Tier {
             thread: OnceLock::new(),
             off_bell: OffBell::default(),
             activity: FlashActivity::default(),
+            pressure: Pressure::default(),
             geometry,
         }
     }
@@ -93,6 +96,9 @@ impl Tier {
         let before = pieces.waiting();
         let place = pieces.append(stream, record, &mut self.segments(queues));
         let wakes = pieces.waiting() != before || place.is_none();
+        if wakes {
+            self.note_room(&state);
+        }
         drop(state);
         if wakes {
             self.wake();

@@ -88,7 +88,9 @@ impl Store {
         } else {
             tier.counters.device_bytes_written.fetch_add(range.len as u64, Relaxed);
         }
-        lock(&tier.state).pieces.written(piece, &tier.rows);
+        let mut state = lock(&tier.state);
+        state.pieces.written(piece, &tier.rows);
+        tier.note_progress(&state);
         true
     }
 
