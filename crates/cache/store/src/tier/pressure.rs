@@ -1,7 +1,7 @@
 //! Pressure of writers on the devices: whether what is stored now should wait for them.
 //!
 //! Nobody waits in this crate. Whoever serves clients asks, and lets a client wait whose item would push others out of memory
-//! (decision 107).
+//! (decision 53).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
