@@ -39,8 +39,6 @@ pub(crate) struct Segments {
     arena: Arena,
     size: usize,
     count: u32,
-    /// Whether sealed segments give back what is behind their records. A huge page of which a part is missing is no longer one.
-    shortens: bool,
     /// Places behind all segments, for copies of records that lie elsewhere.
     staging: usize,
     budget: Arc<Budget>,
@@ -149,7 +147,6 @@ impl Segments {
             arena: Arena::new(rows * size + staging * STAGING, huge, backing)?,
             size,
             count,
-            shortens: huge == Huge::No,
             staging,
             budget,
             frontier: Frontier::default(),
@@ -404,7 +401,8 @@ impl Segments {
     fn refund_tail(&self, id: SegmentId, used: usize) {
         let tail = self.tail(used).expect("it has room for its records");
         let before = self.refund[id as usize].load(Relaxed) as usize;
-        let least = if self.shortens { TAIL_MIN } else { self.size / 2 };
+        // A huge page of which a part is missing is no longer one.
+        let least = if self.arena.has_huge_pages() { self.size / 2 } else { TAIL_MIN };
         if tail < before + least {
             return;
         }

@@ -39,7 +39,6 @@ pub(crate) mod layout;
 mod locate;
 mod manifest;
 mod pieces;
-mod pressure;
 mod promote;
 mod segments;
 pub(crate) mod staged;

@@ -5,13 +5,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use super::pieces::Stream;
-use super::state::{Tier, TierState};
 use crate::store::Store;
+use crate::tier::pieces::Stream;
+use crate::tier::state::{Tier, TierState};
 
 /// What the tier's lock guards, as others may see it without the lock.
 #[derive(Debug, Default)]
-pub(super) struct Pressure {
+pub(in crate::tier) struct Pressure {
     /// Few pieces are left for what leaves memory, or no segment.
     is_full: AtomicBool,
     progress: AtomicU64,
@@ -35,14 +35,14 @@ impl Store {
 
 impl Tier {
     /// Takes note of a change of what the lock guards.
-    pub(super) fn note_room(&self, state: &TierState) {
+    pub(in crate::tier) fn note_room(&self, state: &TierState) {
         let TierState { pieces, queues } = state;
         let has_segment = queues.has_free_for(Stream::New) || pieces.goes_on(Stream::New, &self.geometry);
         self.pressure.is_full.store(pieces.is_nearly_full() || !has_segment, Relaxed);
     }
 
     /// Takes note that a device has done something.
-    pub(super) fn note_progress(&self, state: &TierState) {
+    pub(in crate::tier) fn note_progress(&self, state: &TierState) {
         self.note_room(state);
         self.pressure.progress.fetch_add(1, Relaxed);
     }
