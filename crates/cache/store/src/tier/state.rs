@@ -109,6 +109,19 @@ impl Tier {
         place
     }
 
+    /// Takes note of a change of what the lock guards.
+    pub(super) fn note_room(&self, state: &TierState) {
+        let TierState { pieces, queues } = state;
+        let has_segment = queues.has_free_for(Stream::New) || pieces.goes_on(Stream::New, &self.geometry);
+        self.pressure.set_full(pieces.is_nearly_full() || !has_segment);
+    }
+
+    /// Takes note that a device has done something.
+    pub(super) fn note_progress(&self, state: &TierState) {
+        self.note_room(state);
+        self.pressure.note_progress();
+    }
+
     /// The segments, while the lock is held that `queues` comes from.
     pub(super) fn segments<'t>(&'t self, queues: &'t mut FlashQueues) -> FlashSegments<'t> {
         FlashSegments {
