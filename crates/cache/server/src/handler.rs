@@ -59,7 +59,7 @@ impl Handler for Worker {
         }
         self.steps.end_turn(turn);
         if let Some(stage) = &mut self.stage {
-            stage.end_turn(turn);
+            stage.end_turn(&self.shared.store, turn);
         }
     }
 

@@ -4,6 +4,7 @@
 mod crowds;
 mod devices;
 mod memory;
+mod writes;
 
 use std::sync::Arc;
 

@@ -1,19 +1,22 @@
 //! Density, items per byte: `cargo run --release -p store --example density`.
 //!
-//! Stores distinct keys of 20 bytes into 256 MiB, twice as many as fit, and prints how many items are present
-//! at the end, the resident memory and the index memory of each, and the time of a set with eviction.
+//! Stores distinct keys of 20 bytes, twice as many as fit, and prints how many items are present at the end, the share of the limit
+//! that their keys and values are, the resident memory and the index memory of each, and the time of a set with eviction. Arguments:
+//! the limit in MiB (256), and the lengths of values (several).
 
 use store::{Change, Config, NewValue, Store};
 
-const LIMIT: u64 = 256 << 20;
-
 fn main() {
-    for value_len in [20, 100, 300, 1_000, 4_000] {
-        let store =
-            Store::new(Config { memory_limit_bytes: LIMIT, ..Config::default() }).expect("address space");
+    let numbers: Vec<u64> =
+        std::env::args().skip(1).map(|text| text.parse().expect("a number of MiB, and lengths")).collect();
+    let limit = numbers.first().map_or(256 << 20, |mib| mib << 20);
+    let lens = numbers.get(1..).filter(|lens| !lens.is_empty()).unwrap_or(&[20, 100, 300, 1_000, 4_000]);
+    for value_len in lens {
+        let store = Store::new(Config { memory_limit_bytes: limit, workers: 1, ..Config::default() })
+            .expect("address space");
         let mut handle = store.handle();
-        let value = vec![b'v'; value_len];
-        let count = 2 * LIMIT / (40 + value_len as u64);
+        let value = vec![b'v'; *value_len as usize];
+        let count = 2 * limit / (40 + value_len);
         let mut start = clock();
         for number in 0..count {
             if number == count / 2 {
@@ -27,8 +30,9 @@ fn main() {
         let statistics = store.statistics();
         let items = statistics.counts.curr_items;
         println!(
-            "20 + {value_len:>4}: {items:>8} items, {:.1} bytes resident each, {:.1} of them index; \
+            "20 + {value_len:>6}: {items:>8} items, {:.1} % of the limit, {:.1} bytes resident each, {:.1} of them index; \
              set with eviction {set:.0} ns",
+            100.0 * (items * (20 + value_len)) as f64 / limit as f64,
             resident() as f64 / items as f64,
             statistics.index_bytes as f64 / items as f64,
         );

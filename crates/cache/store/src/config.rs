@@ -91,15 +91,16 @@ impl Config {
         self.started_unix_ms.saturating_sub(CAS_EPOCH_UNIX_MS).saturating_mul(CAS_PER_MS)
     }
 
-    /// Enough shards that two workers rarely lock the same one, but at most one per 64 KiB of memory, because
-    /// every shard has at least one index page.
+    /// Enough shards that two workers rarely lock the same one. Every shard has at least one index page, so there are no more than
+    /// that with less than a MiB of memory for each, and never more than one per 64 KiB.
     fn shards(&self) -> usize {
-        let wanted = (16 * self.workers.max(1)).next_power_of_two().clamp(256, 1 << 16);
+        let least = (16 * self.workers.max(1)).next_power_of_two();
+        let wanted = least.clamp(256, 1 << 16);
         if let Some(flash) = &self.flash {
             return wanted.max(flash.shards());
         }
-        let worthwhile = usize::try_from(self.memory_limit_bytes >> 16).unwrap_or(usize::MAX);
-        wanted.min(1 << worthwhile.max(1).ilog2())
+        let one_per = |bytes: u64| 1usize << (self.memory_limit_bytes / bytes).max(1).ilog2();
+        wanted.min(one_per(1 << 20).max(least)).min(one_per(1 << 16))
     }
 }
 

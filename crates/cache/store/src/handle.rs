@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::Error;
 use crate::index::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
-use crate::memory::large::{LargeValue, charge_of};
+use crate::memory::large::{LargeValue, charge_max};
 use crate::memory::unused::STEP_MAX;
 use crate::operations::join::buffers::JoinBuffers;
 use crate::operations::request::Miss;
@@ -207,7 +207,7 @@ impl Handle {
             return Err(Error::TooLarge);
         }
         let store = &*self.store;
-        let charge = charge_of(len);
+        let charge = charge_max(len);
         if !store.leaves_others_room(charge) {
             return Err(Error::OutOfMemory);
         }

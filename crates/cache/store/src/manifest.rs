@@ -66,7 +66,7 @@ impl From<Damaged> for ThawError {
 }
 
 /// To be raised by every change of what lies where: records, slots, tables, their order in a file, and manifests.
-pub const LAYOUT_VERSION: u64 = 3;
+pub const LAYOUT_VERSION: u64 = 4;
 
 /// A key whose hash shows that the hash function is the same.
 const SAMPLE_KEY: &[u8] = b"the same hash";
@@ -184,7 +184,7 @@ impl Store {
             tier.thaw(numbers)?;
         }
         self.budget.adopt(
-            self.tier_bytes() + self.ghosts.bytes() + self.index.bytes() + segments + self.large.bytes(),
+            self.tier_bytes() + self.ghosts.bytes() + self.index.bytes() + segments + self.large.page_bytes(),
         );
         let counters = Counters::default();
         for counter in counters.present() {

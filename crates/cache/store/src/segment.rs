@@ -50,7 +50,7 @@ pub(crate) struct Segments {
     fresh: AtomicU32,
     /// Everything in segments up to this sequence number has been flushed; 0: nothing.
     flushed_through: AtomicU64,
-    /// Number of free segments that are charged (and perhaps resident), as in the pool.
+    /// Charged bytes of free segments, as in the pool.
     free: AtomicU64,
     /// Bytes of the large values that belong to records of all segments.
     large_total: AtomicU64,
@@ -67,7 +67,7 @@ pub(crate) struct Segments {
     expiry_max: Table<AtomicU32>,
     /// Bytes of the large values that belong to its records.
     large: Table<AtomicU64>,
-    /// Bytes of its tail that were given back to the budget when it was sealed.
+    /// Bytes of its tail that are neither charged nor resident: whole pages. A segment keeps its length while it is free.
     refund: Table<AtomicU32>,
     /// 0: small, 1: main.
     queue: Table<AtomicU32>,
@@ -75,8 +75,10 @@ pub(crate) struct Segments {
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// Charged, ready to be used.
+    /// Charged, ready to be used: each at least half of a segment.
     free: Vec<SegmentId>,
+    /// Their charged bytes.
+    free_bytes: u64,
     /// Used before, now neither charged nor resident.
     returned: Vec<SegmentId>,
     last_sequence: u64,
@@ -86,7 +88,7 @@ struct Pool {
     open: u64,
 }
 
-/// Free memory, in segments, that only reclamation may use, because it copies before it frees.
+/// Free memory, in whole segments, that only reclamation may use, because it copies before it frees.
 const RESERVE: u64 = 2;
 
 /// The purpose for which a segment is taken.
@@ -206,9 +208,19 @@ impl Segments {
         id as usize * self.size + FIRST
     }
 
-    /// Bytes for records in a segment.
+    /// The most bytes for records in a segment.
     pub(crate) fn room(&self) -> usize {
         self.size - FIRST
+    }
+
+    /// Bytes for records in this segment, as long as it does not [grow](Segments::grow).
+    pub(crate) fn room_of(&self, id: SegmentId) -> usize {
+        self.len(id) as usize - FIRST
+    }
+
+    /// Bytes of this segment that are charged.
+    fn len(&self, id: SegmentId) -> u64 {
+        self.size as u64 - u64::from(self.refund[id as usize].load(Relaxed))
     }
 
     pub(crate) fn queue(&self, id: SegmentId) -> Queue {
@@ -223,6 +235,10 @@ impl Segments {
         lock(&self.pool)
     }
 }
+
+/// A shorter tail is not given back when a segment is sealed: the kernel takes a microsecond for it, and one for every two pages that
+/// are touched again.
+const TAIL_MIN: usize = 2 * PAGE;
 
 /// Room for the longest record without a large value.
 const STAGING: usize = 40 << 10;
@@ -319,10 +335,10 @@ impl Segments {
 
     fn take_free(&self, pool: &mut Pool, taker: Taker) -> Option<SegmentId> {
         let size = self.size as u64;
-        let keep = if taker == Taker::Writer { RESERVE } else { 0 };
+        let keep = if taker == Taker::Writer { self.reserve_bytes() } else { 0 };
         // As long as the limit allows, an uncharged segment is taken; those already free stay as the reserve.
-        let missing = keep.saturating_sub(pool.free.len() as u64) * size;
-        if pool.free.len() as u64 <= keep && self.budget.charge_keeping(size, missing) {
+        let missing = keep.saturating_sub(pool.free_bytes);
+        if pool.free_bytes < keep + size && self.budget.charge_keeping(size, missing) {
             if let Some(id) = pool.returned.pop() {
                 return Some(id);
             }
@@ -334,13 +350,35 @@ impl Segments {
             }
             self.budget.give_back(size);
         }
-        let others = self.budget.left() / size;
-        if pool.free.len() as u64 + others <= keep {
+        let id = *pool.free.last()?;
+        if pool.free_bytes + self.budget.left() < keep + self.len(id) {
             return None;
         }
-        let id = pool.free.pop();
-        self.free.store(pool.free.len() as u64, Relaxed);
-        id
+        self.pop_free(pool)
+    }
+
+    fn pop_free(&self, pool: &mut Pool) -> Option<SegmentId> {
+        let id = pool.free.pop()?;
+        pool.free_bytes -= self.len(id);
+        self.free.store(pool.free_bytes, Relaxed);
+        Some(id)
+    }
+
+    /// Charges as much of the tail of an open segment as `used` bytes of records take. Returns its new room; `None` if no memory is
+    /// left for it.
+    pub(crate) fn grow(&self, id: SegmentId, used: usize) -> Option<usize> {
+        let tail = self.tail(used)? as u64;
+        let more = u64::from(self.refund[id as usize].load(Relaxed)).checked_sub(tail)?;
+        if !self.budget.charge_keeping(more, self.keep()) {
+            return None;
+        }
+        self.refund[id as usize].store(tail as u32, Relaxed);
+        Some(self.room_of(id))
+    }
+
+    /// Bytes of whole pages behind `used` bytes of records; `None` if there is no room for them.
+    fn tail(&self, used: usize) -> Option<usize> {
+        self.size.checked_sub((FIRST + used).next_multiple_of(PAGE))
     }
 
     /// Seals a segment: it joins its queue. An empty one becomes free.
@@ -349,7 +387,7 @@ impl Segments {
         if used == 0 {
             let mut pool = self.pool();
             pool.open -= 1;
-            self.put_free(&mut pool, id);
+            self.make_free(&mut pool, id);
             return;
         }
         self.refund_tail(id, used);
@@ -358,16 +396,19 @@ impl Segments {
         pool.queues[self.queue(id) as usize].push_back(id);
     }
 
-    /// A segment with records of large values is often sealed nearly empty: its unused pages are given back.
+    /// Gives unused pages back: most of a segment with records of large values, which is often sealed nearly empty, and those
+    /// behind the last of a few long records (decision 105).
     fn refund_tail(&self, id: SegmentId, used: usize) {
-        let end = (FIRST + used).next_multiple_of(PAGE);
-        let tail = self.size - end;
-        self.refund[id as usize].store(0, Relaxed);
-        if tail >= self.size / 2 {
-            self.arena.release_tail(id as usize * self.size + end, tail);
-            self.refund[id as usize].store(tail as u32, Relaxed);
-            self.budget.give_back(tail as u64);
+        let tail = self.tail(used).expect("it has room for its records");
+        let before = self.refund[id as usize].load(Relaxed) as usize;
+        // A huge page of which a part is missing is no longer one.
+        let least = if self.arena.has_huge_pages() { self.size / 2 } else { TAIL_MIN };
+        if tail < before + least {
+            return;
         }
+        self.arena.release_tail(id as usize * self.size + self.size - tail, tail - before);
+        self.refund[id as usize].store(tail as u32, Relaxed);
+        self.budget.give_back((tail - before) as u64);
     }
 
     /// Makes a victim that could not be emptied a sealed segment again.
@@ -378,12 +419,19 @@ impl Segments {
     /// Makes an emptied victim free.
     pub(crate) fn release(&self, id: SegmentId) {
         let mut pool = self.pool();
-        let refund = u64::from(self.refund[id as usize].swap(0, Relaxed));
-        if refund == 0 || self.budget.charge(refund) {
-            self.put_free(&mut pool, id);
-        } else {
-            self.return_to_system(&mut pool, id, self.size as u64 - refund);
+        self.make_free(&mut pool, id);
+    }
+
+    /// Makes a segment free that has no records. One of less than half of its length gets the rest back, or returns to the system.
+    fn make_free(&self, pool: &mut Pool, id: SegmentId) {
+        let refund = u64::from(self.refund[id as usize].load(Relaxed));
+        if refund > self.size as u64 / 2 {
+            if !self.budget.charge(refund) {
+                return self.return_to_system(pool, id);
+            }
+            self.refund[id as usize].store(0, Relaxed);
         }
+        self.put_free(pool, id);
     }
 
     /// Pre-faults the segments that will be taken next, as far as memory is left for them.
@@ -395,17 +443,20 @@ impl Segments {
     }
 
     fn put_free(&self, pool: &mut Pool, id: SegmentId) {
-        if self.budget.excess() > 0 && pool.free.len() as u64 >= RESERVE {
-            self.return_to_system(pool, id, self.size as u64);
+        if self.budget.excess() > 0 && pool.free_bytes >= self.reserve_bytes() {
+            self.return_to_system(pool, id);
         } else {
             pool.free.push(id);
-            self.free.store(pool.free.len() as u64, Relaxed);
+            pool.free_bytes += self.len(id);
+            self.free.store(pool.free_bytes, Relaxed);
         }
     }
 
-    fn return_to_system(&self, pool: &mut Pool, id: SegmentId, charged: u64) {
+    /// When it is taken again, all of it is charged.
+    fn return_to_system(&self, pool: &mut Pool, id: SegmentId) {
         self.arena.release_tail(id as usize * self.size, self.size);
-        self.budget.give_back(charged);
+        self.budget.give_back(self.len(id));
+        self.refund[id as usize].store(0, Relaxed);
         pool.returned.push(id);
     }
 
@@ -416,7 +467,7 @@ impl Segments {
 
     /// Bytes that a charge for anything but a segment must leave for reclamation.
     pub(crate) fn keep(&self) -> u64 {
-        RESERVE.saturating_sub(self.free.load(Relaxed)) * self.size as u64
+        self.reserve_bytes().saturating_sub(self.free.load(Relaxed))
     }
 
     /// Gives at least `bytes` bytes of free segments beyond the reserve back to the budget, for other uses or
@@ -424,25 +475,33 @@ impl Segments {
     pub(crate) fn trim(&self, bytes: u64) -> u64 {
         let mut pool = self.pool();
         let mut given = 0;
-        while given < bytes && pool.free.len() as u64 > RESERVE {
-            let id = pool.free.pop().expect("just counted");
-            self.return_to_system(&mut pool, id, self.size as u64);
-            given += self.size as u64;
+        while given < bytes
+            && let Some(id) = pool.free.last().copied()
+            && pool.free_bytes >= self.reserve_bytes() + self.len(id)
+        {
+            given += self.len(id);
+            self.pop_free(&mut pool);
+            self.return_to_system(&mut pool, id);
         }
-        self.free.store(pool.free.len() as u64, Relaxed);
         given
     }
 
     /// Whether reclamation should start: there is less than one segment beyond the reserve.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        let free = self.free.load(Relaxed) * self.size as u64 + self.budget.left();
-        free < (RESERVE + 1) * self.size as u64
+        self.available() < (RESERVE + 1) * self.size as u64
+    }
+
+    /// Whether reclamation starts with the next segment, or has.
+    #[inline]
+    pub(crate) fn is_nearly_short(&self) -> bool {
+        self.available() < (RESERVE + 2) * self.size as u64
     }
 
     /// Bytes in free segments, and bytes that can still be charged.
+    #[inline]
     pub(crate) fn available(&self) -> u64 {
-        self.free.load(Relaxed) * self.size as u64 + self.budget.left()
+        self.free.load(Relaxed) + self.budget.left()
     }
 
     pub(crate) fn statistics(&self) -> SegmentStatistics {
@@ -551,8 +610,7 @@ impl Segments {
 
     /// The charge of a segment and of the large values of its records.
     pub(crate) fn footprint(&self, id: SegmentId) -> u64 {
-        let row = id as usize;
-        self.size as u64 - u64::from(self.refund[row].load(Relaxed)) + self.large[row].load(Relaxed)
+        self.len(id) + self.large(id)
     }
 
     /// The sum over all sealed segments.

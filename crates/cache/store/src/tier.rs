@@ -9,7 +9,8 @@
 //! An item that would be evicted is copied to a piece in memory instead, and its slot in the index says at once where on flash
 //! it will be: the slot is all that stays in memory. One thread ([`Store::keep_flash`](crate::Store::keep_flash)) writes full pieces and reads back
 //! segments that are reused; it is the only one that waits for a device. Operations never do: a piece that is not written
-//! yet is read from memory; where there is no free piece the item is dropped, as without flash. The end of a store waits for all
+//! yet is read from memory; where there is no free piece the item is dropped, as without flash. Whoever serves clients asks before
+//! ([`Store::flash_is_behind`](crate::Store::flash_is_behind)) and lets those wait that store. The end of a store waits for all
 //! pieces, but for no device for ever ([`Store::begin_finish_flash`](crate::Store::begin_finish_flash)). Whoever serves a client reads
 //! records as he likes, and hands the bytes to [`Handle::locate`](crate::Handle::locate).
 //!

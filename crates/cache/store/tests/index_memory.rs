@@ -112,8 +112,8 @@ fn a_limit_below_the_size_of_the_index_shrinks_it_step_by_step() {
     assert!(after.charged_bytes <= 8 * MIB, "{after:?}");
     assert!(after.counts.curr_items > 40_000, "{after:?}");
     assert!(is_there(&mut handle, b"new39999"));
-    // One or two segments of 128 KiB, never all of them.
-    assert!(evicted_at_once < 8_000, "{evicted_at_once} in one operation");
+    // The reserve of two segments of 128 KiB, one more, and the rest of one that was begun: never all of them.
+    assert!(evicted_at_once < 10_500, "{evicted_at_once} in one operation");
 }
 
 #[test]

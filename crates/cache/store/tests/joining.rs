@@ -92,7 +92,7 @@ fn a_large_value_is_joined_in_short_turns() {
             let joined = if condition == Condition::Append { [old, new] } else { [new, old] }.concat();
             assert!(value(&mut handle, "large").unwrap() == joined);
             let statistics = handle.shared().statistics();
-            assert_eq!(statistics.large_bytes, joined.len().next_multiple_of(4096) as u64);
+            assert_eq!(statistics.large_bytes, joined.len().next_multiple_of(64) as u64);
         }
     }
 }

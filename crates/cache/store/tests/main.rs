@@ -1,6 +1,7 @@
 //! A store from outside: against a model, between threads, in bytes of memory.
 
 mod cas;
+mod density;
 mod index_memory;
 mod joining;
 mod manifest;

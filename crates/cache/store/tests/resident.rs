@@ -41,9 +41,14 @@ fn resident_memory_stays_within_the_limit() {
     let store = Store::new(Config { memory_limit_bytes: LIMIT, ..Config::default() }).unwrap();
     let mut handle = store.handle();
     let mut prng = Prng::new(1);
-    for (len_max, phase) in
-        [(20, "tiny"), (500, "small"), (200_000, "large"), (20, "tiny again"), (5_000, "medium")]
-    {
+    for (len_max, phase) in [
+        (20, "tiny"),
+        (500, "small"),
+        (200_000, "large"),
+        (20, "tiny again"),
+        (5_000, "medium"),
+        (32_000, "long"),
+    ] {
         fill(&mut handle, &mut prng, 2 * LIMIT, len_max);
         check(&mut handle, LIMIT, phase);
         let items = store.statistics().counts.bytes;

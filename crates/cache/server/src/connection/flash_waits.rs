@@ -1,6 +1,6 @@
-//! Requests whose items are on flash: whether they wait, and reads begun ahead of their turn.
+//! Requests whose items are on flash, or push others there: whether they wait, and reads begun ahead of their turn.
 
-use protocol::binary::BinaryRequest;
+use protocol::binary::{BinaryCommand, BinaryRequest};
 use protocol::{Parsed, Request, parse};
 use store::Key;
 
@@ -16,9 +16,13 @@ use crate::worker::Worker;
 
 // Not inlined: the code that serves items in memory stays as small as without flash.
 impl Connection {
-    /// Whether a request waits for its item. `key` is its key, if it was hashed before.
+    /// Whether a request waits for its item, or for room on the way to the disks. `key` is its key, if it was hashed before.
     #[inline(never)]
     pub(super) fn waits(&self, worker: &mut Worker, request: &Request<'_>, key: Option<Key<'_>>) -> bool {
+        let stores = matches!(request, Request::Store(_) | Request::MetaSet { .. });
+        if stores && needed(request) <= self.role && worker.must_wait_for_writes(self.link) {
+            return true;
+        }
         let Some(usage) = item_use::of_text(request).filter(|_| needed(request) <= self.role) else {
             return false;
         };
@@ -42,6 +46,10 @@ impl Connection {
         key: Option<Key<'_>>,
     ) -> bool {
         let is_permitted = needed_for_packet(request) <= self.role;
+        let stores = matches!(request.command, BinaryCommand::Store(_));
+        if stores && is_permitted && worker.must_wait_for_writes(self.link) {
+            return true;
+        }
         let usage = item_use::of_packet(request).filter(|_| is_permitted);
         let Some(usage) = usage else { return false };
         let Some(key) = key.or_else(|| request.key().map(|key| worker.store.key(key))) else { return false };

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use net::{Block, DiskFile, Errno, Link, Turn};
 use stdx::clock::Now;
-use store::{FlashRead, FlashReads, FlashUse, Key, Located, ReadState};
+use store::{FlashRead, FlashReads, FlashUse, Key, Located, ReadState, Store};
 
 use crate::connection::output::Held;
 use crate::worker::Worker;
@@ -24,10 +24,12 @@ mod dump_reads;
 mod fair_queue;
 mod kept_blocks;
 mod readers;
+mod write_waits;
 use devices::{Devices, IN_FLIGHT_MAX, READ_US};
 use dump_reads::{DUMP_READS_MAX, DumpReads};
 use kept_blocks::KeptBlocks;
 use readers::Readers;
+use write_waits::WriteWaits;
 
 /// Reads of one worker for requests: they wait for the device, are in flight, or have ended.
 const REQUEST_READS_MAX: usize = 2048;
@@ -57,6 +59,8 @@ pub(crate) struct FlashStage {
     /// Reads of all workers.
     in_use_by_all: Arc<AtomicU64>,
     dumps: DumpReads,
+    /// Connections whose next request waits for the disks to write.
+    writes: WriteWaits,
     /// Connections that wait for a place.
     waiting: VecDeque<(Link, Now)>,
     /// Connections to be woken: there are places, or a read takes too long.
@@ -283,6 +287,7 @@ impl FlashStage {
             self.abandon(tag);
         }
         self.leave(link);
+        self.writes.forget(link);
     }
 
     /// A connection does not wait for a place any more.
@@ -296,13 +301,15 @@ impl FlashStage {
     pub(crate) fn rest(&mut self) {
         debug_assert_eq!(self.in_use(), 0, "whoever waited has gone");
         self.woken.clear();
+        self.writes.clear();
         self.freed = 0;
         self.look_at = None;
     }
 
     /// When a request may have waited for too long.
     pub(crate) fn deadline(&self) -> Option<Now> {
-        if self.woken.is_empty() { self.look_at } else { Some(self.now) }
+        let reading = if self.woken.is_empty() { self.look_at } else { Some(self.now) };
+        reading.into_iter().chain(self.writes.deadline(self.now)).min()
     }
 
     pub(crate) fn begin_turn(&mut self, now: Now) {
@@ -310,7 +317,8 @@ impl FlashStage {
     }
 
     /// Orders reads as far as the limits let them, and wakes whoever need not wait any longer.
-    pub(crate) fn end_turn(&mut self, turn: &mut Turn<Held>) {
+    pub(crate) fn end_turn(&mut self, store: &Store, turn: &mut Turn<Held>) {
+        self.writes.wake(self.now, || store.flash_is_behind(), |link| turn.wake(link));
         if self.look_at.is_some_and(|at| at <= self.now) {
             self.wake_late(turn);
         }
@@ -433,6 +441,17 @@ impl Worker {
             return true;
         }
         stage.forget_key(link, key.hash());
+        false
+    }
+
+    /// Whether a request that stores an item has to wait for the disks: see [`WriteWaits`].
+    pub(crate) fn must_wait_for_writes(&mut self, link: Link) -> bool {
+        let Some(stage) = &mut self.stage else { return false };
+        let store = &self.shared.store;
+        if store.flash_is_behind() {
+            return stage.writes.must_wait(link, store.flash_progress(), self.now);
+        }
+        stage.writes.pass(link);
         false
     }
 

@@ -40,6 +40,11 @@ impl Budget {
         self.charged.fetch_update(AcqRel, Relaxed, within).is_ok()
     }
 
+    /// Charges what memory that another process has filled takes, whatever the limit is.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.charged.fetch_add(bytes, AcqRel);
+    }
+
     pub(crate) fn give_back(&self, bytes: u64) {
         let before = self.charged.fetch_sub(bytes, AcqRel);
         debug_assert!(before >= bytes, "more given back than was taken");

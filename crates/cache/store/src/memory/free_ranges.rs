@@ -1,10 +1,11 @@
 //! Free address ranges of the mapping of large values.
 //!
-//! Ranges are whole pages of any length. The smallest free range that is long enough is taken, and a range
+//! Ranges have any length. The smallest free range that is long enough is taken, and a range
 //! that is given back is merged with its free neighbours. So addresses are reusable for values of any size,
 //! even where there are few (`ulimit -v`, `vm.overcommit_memory=2`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// The free ranges of a mapping.
 #[derive(Debug)]
@@ -23,14 +24,15 @@ impl FreeRanges {
         ranges
     }
 
-    /// Takes a range of `len` bytes.
-    pub(crate) fn take(&mut self, len: usize) -> Option<usize> {
-        let &(free, start) = self.by_len.range((len, 0)..).next()?;
-        self.remove(start, free);
-        if free > len {
-            self.insert(start + len, free - len);
-        }
-        Some(start)
+    /// The start of the smallest free range of at least `len` bytes.
+    pub(crate) fn smallest(&self, len: usize) -> Option<usize> {
+        self.by_len.range((len, 0)..).next().map(|(_, start)| *start)
+    }
+
+    /// Whether all of this range is free.
+    pub(crate) fn contains(&self, range: &Range<usize>) -> bool {
+        let before = self.by_start.range(..=range.start).next_back();
+        before.is_some_and(|(start, len)| range.end <= start + len)
     }
 
     /// Takes exactly this range. False if some of it is not free.
@@ -80,14 +82,21 @@ mod tests {
 
     const PAGE: usize = 4096;
 
+    fn take(ranges: &mut FreeRanges, len: usize) -> Option<usize> {
+        let start = ranges.smallest(len)?;
+        assert!(ranges.contains(&(start..start + len)) && ranges.take_at(start, len));
+        assert!(!ranges.contains(&(start..start + 1)));
+        Some(start)
+    }
+
     #[test]
     fn addresses_are_reusable_for_any_size() {
         let mut ranges = FreeRanges::new(64 * PAGE);
-        let small: Vec<usize> = (0..16).map(|_| ranges.take(4 * PAGE).unwrap()).collect();
-        assert_eq!(ranges.take(PAGE), None);
+        let small: Vec<usize> = (0..16).map(|_| take(&mut ranges, 4 * PAGE).unwrap()).collect();
+        assert_eq!(take(&mut ranges, PAGE), None);
         small.iter().for_each(|start| ranges.give_back(*start, 4 * PAGE));
-        assert_eq!(ranges.take(63 * PAGE), Some(0));
-        assert_eq!(ranges.take(PAGE), Some(63 * PAGE));
+        assert_eq!(take(&mut ranges, 63 * PAGE), Some(0));
+        assert_eq!(take(&mut ranges, PAGE), Some(63 * PAGE));
     }
 
     #[test]
@@ -110,7 +119,7 @@ mod tests {
         for _ in 0..20_000 {
             let len = (1 + prng.below(40) as usize) * PAGE;
             if prng.below(2) == 0
-                && let Some(start) = ranges.take(len)
+                && let Some(start) = take(&mut ranges, len)
             {
                 assert!(
                     taken

@@ -8,7 +8,7 @@
 use self::uploads::UploadShare;
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::memory::large::{LargeValue, charge_of};
+use crate::memory::large::{LargeValue, charge_max, run_len};
 use crate::reclaim::state::{ReclaimProgress, Spared, Wanted};
 use crate::store::Store;
 
@@ -67,7 +67,7 @@ impl PartialValue {
 
 impl Handle {
     /// Begins a value that is going to be received. `None` if others that are being received have the whole
-    /// share: try again later. Nothing is charged or evicted yet; an error means that there will never be
+    /// share: try again later. Next to nothing is charged or evicted yet; an error means that there will never be
     /// room.
     pub fn begin_value(&mut self, len: usize, now: u32) -> Result<Option<PartialValue>, Error> {
         self.begin_value_beside(len, None, now)
@@ -85,7 +85,7 @@ impl Handle {
         if len as u64 > store.item_size_max {
             return Err(Error::TooLarge);
         }
-        let (bytes, uploads) = (charge_of(len), &store.uploads);
+        let (bytes, uploads) = (run_len(len) as u64, &store.uploads);
         let joined = spared.map_or(0, |spared| spared.charge);
         let joins_max = store.joins_max();
         if bytes > store.value_max() || bytes + joined > joins_max {
@@ -106,8 +106,15 @@ impl Handle {
             // Others may need less than they announced, and their complete values can be evicted.
             return if outstanding > bytes { Ok(None) } else { Err(Error::OutOfMemory) };
         }
-        let wanted = Wanted::of(0, spared);
-        let value = store.reclaim_for(&self.counters, now, &wanted, || store.large.place(len))?;
+        // The pages at its ends are charged at once.
+        let ends = charge_max(0);
+        let place = || store.large.place(len, store.segments.keep());
+        let value = store.reclaim_for(&self.counters, now, &Wanted::of(ends, spared), || {
+            place().or_else(|| {
+                store.segments.trim(ends);
+                place()
+            })
+        })?;
         Ok(Some(PartialValue { value, filled: 0, share, progress: ReclaimProgress::default(), spared }))
     }
 
@@ -116,14 +123,14 @@ impl Handle {
     pub fn extend_value(&mut self, partial: &mut PartialValue, now: u32) -> Result<bool, Error> {
         self.enter(now);
         let store = &*self.store;
-        let charge = charge_of(partial.value.len());
         // Only after the limit was lowered: values fail in the order in which they continue, until the rest
         // fits the share.
-        if charge > store.value_max() || store.uploads.announced() > store.joins_max() {
+        if run_len(partial.value.len()) as u64 > store.value_max()
+            || store.uploads.announced() > store.joins_max()
+        {
             return Err(Error::OutOfMemory);
         }
-        let missing = charge - partial.value.charge();
-        let bytes = missing.min(STEP);
+        let bytes = partial.value.missing().min(STEP);
         if !store.charge(bytes) {
             let records = std::mem::take(&mut self.records_left);
             if records == 0 {
@@ -156,7 +163,7 @@ impl Store {
 
     /// The share of values that are being received.
     fn uploads_max(&self) -> u64 {
-        let largest = charge_of(self.item_size_max as usize);
+        let largest = run_len(self.item_size_max as usize) as u64;
         (self.budget.limit() / UPLOADS_SHARE).max(largest.min(self.value_max()))
     }
 

@@ -361,6 +361,11 @@ impl Arena {
         self.mapping.len
     }
 
+    /// Whether the kernel may use huge pages here. After a small hole it may not.
+    pub(crate) fn has_huge_pages(&self) -> bool {
+        self.mapping.huge.load(Relaxed)
+    }
+
     /// A pointer to the `len` bytes at `offset`, which are inside.
     #[inline]
     fn at(&self, offset: usize, len: usize) -> *mut u8 {

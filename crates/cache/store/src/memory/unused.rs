@@ -1,10 +1,12 @@
-//! Runs of dropped large values, whose pages are given back to the system in steps.
+//! Runs of large values; those of dropped ones are given back to the system in steps.
 //!
 //! The system takes 0.13 ms per MiB to take pages back (measured): 130 ms for the largest possible value,
 //! while the worker that drops it has other connections to serve. Until its step comes, a run stays charged.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::memory::system::PAGE;
 use crate::sync::{Mutex, lock};
 
 /// Runs up to this size are given back at once: 0.13 ms, or 2 ms for a batch of records.
@@ -12,19 +14,51 @@ pub(crate) const AT_ONCE_MAX: usize = 1 << 20;
 /// Bytes given back in one step, at most.
 pub(crate) const STEP_MAX: usize = 4 << 20;
 
-/// Addresses of a dropped value, and the charged bytes at their front: whole pages.
+/// Addresses of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) offset: usize,
     pub(crate) len: usize,
+    /// Bytes at the front whose pages are charged. So is the last page if the run ends on a part of it.
     pub(crate) charged: usize,
 }
 
 impl Run {
-    /// Takes a piece off the front, with at most `charged` charged bytes. `None` once nothing is left.
+    /// The pages that are this run's alone.
+    pub(crate) fn inner(&self) -> Range<usize> {
+        let start = self.offset.next_multiple_of(PAGE);
+        start..start.max(self.end() / PAGE * PAGE)
+    }
+
+    /// The pages at its ends that other runs may be on, too: two at most.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Range<usize>> {
+        let first = self.offset / PAGE * PAGE;
+        let last = self.end() / PAGE * PAGE;
+        let first = (first < self.offset).then_some(first);
+        let last = (last < self.end() && Some(last) != first).then_some(last);
+        first.into_iter().chain(last).map(|start| start..start + PAGE)
+    }
+
+    /// Bytes of the inner pages that are charged.
+    pub(crate) fn charged_inner(&self) -> usize {
+        let inner = self.inner();
+        (self.offset + self.charged).min(inner.end).saturating_sub(inner.start)
+    }
+
+    /// Bytes of the inner pages that are not charged.
+    pub(crate) fn missing(&self) -> usize {
+        self.inner().len() - self.charged_inner()
+    }
+
+    fn end(&self) -> usize {
+        self.offset + self.len
+    }
+
+    /// Takes a piece off the front, up to the end of a page, with at most `charged` charged bytes. `None` once nothing is left.
     fn split(&mut self, charged: usize) -> Option<Run> {
-        let charged = charged.min(self.charged);
-        let len = if charged == self.charged { self.len } else { charged };
+        let all = self.charged <= charged;
+        let charged = if all { self.charged } else { (self.offset + charged) / PAGE * PAGE - self.offset };
+        let len = if all { self.len } else { charged };
         let piece = Run { offset: self.offset, len, charged };
         *self = Run { offset: self.offset + len, len: self.len - len, charged: self.charged - charged };
         (piece.len > 0).then_some(piece)

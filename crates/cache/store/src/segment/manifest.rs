@@ -45,15 +45,19 @@ impl Segments {
         if seen.contains(&false) {
             return Err(Damaged);
         }
-        self.free.store(pool.free.len() as u64, Relaxed);
         let sealed = || pool.queues.iter().flatten();
-        if sealed().any(|id| self.used(*id) > self.room() || self.refund_of(*id) >= self.size as u64) {
+        // A free one may have less than half of its length: another version gives it back in full.
+        if sealed().chain(&pool.free).any(|id| self.refund_of(*id) >= self.size as u64)
+            || sealed().any(|id| self.used(*id) > self.room_of(*id))
+        {
             return Err(Damaged);
         }
         let large = sealed().try_fold(0u64, |sum, id| sum.checked_add(self.large(*id)));
         self.large_total.store(large.ok_or(Damaged)?, Relaxed);
-        let charges = sealed().map(|id| self.size as u64 - self.refund_of(*id));
-        Ok(charges.sum::<u64>() + (pool.free.len() * self.size) as u64)
+        let charged: u64 = sealed().map(|id| self.len(*id)).sum();
+        pool.free_bytes = pool.free.iter().map(|id| self.len(*id)).sum();
+        self.free.store(pool.free_bytes, Relaxed);
+        Ok(charged + pool.free_bytes)
     }
 
     fn refund_of(&self, id: SegmentId) -> u64 {

@@ -36,6 +36,22 @@ pub(crate) struct OpenSet {
 struct Open {
     id: SegmentId,
     used: usize,
+    /// Bytes for records, of which `used` are taken. It can grow.
+    room: usize,
+}
+
+impl Open {
+    /// Whether a record of `size` bytes fits, if necessary with more memory.
+    fn has_room(&mut self, segments: &Segments, size: usize) -> bool {
+        let end = self.used + size;
+        if end > self.room
+            && end <= segments.room()
+            && let Some(room) = segments.grow(self.id, end)
+        {
+            self.room = room;
+        }
+        end <= self.room
+    }
 }
 
 /// Open segments per set.
@@ -99,7 +115,7 @@ impl OpenSet {
         let mut places = self.lock();
         let open = places[class.place()].as_mut()?;
         // The order matters: a flush after this check also covers this segment.
-        if open.used + size > segments.room()
+        if !open.has_room(segments, size)
             || segments.is_flushed(open.id)
             || segments.flush_mark() != flush_mark
         {
@@ -112,14 +128,14 @@ impl OpenSet {
 
     /// Whether there is a place for a record of that size, if no flush comes in between.
     pub(crate) fn has_room(&self, segments: &Segments, class: Class, size: usize) -> bool {
-        let places = self.lock();
-        let open = places[class.place()].as_ref();
-        open.is_some_and(|open| open.used + size <= segments.room() && !segments.is_flushed(open.id))
+        let mut places = self.lock();
+        let open = places[class.place()].as_mut();
+        open.is_some_and(|open| !segments.is_flushed(open.id) && open.has_room(segments, size))
     }
 
     /// Opens `id` for a class and seals the segment that was open before.
     pub(crate) fn replace(&self, segments: &Segments, class: Class, id: SegmentId) {
-        let old = self.lock()[class.place()].replace(Open { id, used: 0 });
+        let old = self.lock()[class.place()].replace(Open { id, used: 0, room: segments.room_of(id) });
         seal(segments, old);
     }
 

@@ -8,7 +8,7 @@ use flash::AlignedBytes;
 
 use super::segments::{FlashSegment, FlashSegments, seed_of};
 use crate::index::{FlashPlace, PAGES_PER_RECORD_MAX, share_entry};
-use crate::tier::layout::geometry::{FLASH_PAGE, PieceId, pages};
+use crate::tier::layout::geometry::{FLASH_PAGE, Geometry, PieceId, pages};
 use crate::tier::layout::record::{FlashRecord, RECORD_ALIGN};
 use crate::tier::layout::table::{finish, put_entry, table_start};
 
@@ -206,6 +206,16 @@ impl Pieces {
             // Whoever else has it drops it.
             None => self.allocated -= 1,
         }
+    }
+
+    /// Whether there is memory for one more piece at most.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.spare.len() + PIECES_MAX <= self.allocated + 1
+    }
+
+    /// Whether the next piece of a stream needs no other segment.
+    pub(super) fn goes_on(&self, stream: Stream, geometry: &Geometry) -> bool {
+        self.last[stream as usize].is_some_and(|last| last.number + 1 < geometry.pieces_per_segment())
     }
 
     /// Pieces that wait to be written.

@@ -144,6 +144,11 @@ impl FlashQueues {
         self.free.iter().map(VecDeque::len).sum()
     }
 
+    /// Whether there is a free one for a stream.
+    pub(super) fn has_free_for(&self, stream: Stream) -> bool {
+        self.free() > if stream == Stream::Again { 0 } else { RESERVE }
+    }
+
     /// Times that a segment was opened, by all servers that have had this tier.
     pub(super) fn versions(&self) -> u64 {
         self.versions
@@ -214,11 +219,10 @@ impl FlashQueues {
 impl FlashSegments<'_> {
     /// Takes a segment for a stream: from the device for it with the largest free share, so that all fill alike.
     pub(super) fn take(&mut self, stream: Stream) -> Option<u32> {
-        let FlashQueues { free, devices, versions, .. } = &mut *self.queues;
-        let keep = if stream == Stream::Again { 0 } else { RESERVE };
-        if free.iter().map(VecDeque::len).sum::<usize>() <= keep {
+        if !self.queues.has_free_for(stream) {
             return None;
         }
+        let FlashQueues { free, devices, versions, .. } = &mut *self.queues;
         let is_off = |device: usize| self.health[device].is_off(self.second);
         let share =
             |device: usize| free[device].len() as f64 / self.geometry.segments_of(device).len() as f64;

@@ -12,6 +12,7 @@ use crate::config::Layout;
 use crate::index::FlashPlace;
 use crate::sync::{Mutex, lock};
 use crate::tier::devices::health::{DeviceHealth, OffBell};
+use crate::tier::devices::pressure::Pressure;
 use crate::tier::devices::write_budget::WriteBudget;
 use crate::tier::layout::geometry::Geometry;
 use crate::tier::layout::record::FlashRecord;
@@ -40,6 +41,7 @@ pub(crate) struct Tier {
     pub(super) thread: OnceLock<Thread>,
     pub(super) off_bell: OffBell,
     pub(super) activity: FlashActivity,
+    pub(super) pressure: Pressure,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl Tier {
             thread: OnceLock::new(),
             off_bell: OffBell::default(),
             activity: FlashActivity::default(),
+            pressure: Pressure::default(),
             geometry,
         }
     }
@@ -93,6 +96,9 @@ impl Tier {
         let before = pieces.waiting();
         let place = pieces.append(stream, record, &mut self.segments(queues));
         let wakes = pieces.waiting() != before || place.is_none();
+        if wakes {
+            self.note_room(&state);
+        }
         drop(state);
         if wakes {
             self.wake();
@@ -101,6 +107,19 @@ impl Tier {
         row.add(record.len());
         self.objects.fetch_add(1, Relaxed);
         place
+    }
+
+    /// Takes note of a change of what the lock guards.
+    pub(super) fn note_room(&self, state: &TierState) {
+        let TierState { pieces, queues } = state;
+        let has_segment = queues.has_free_for(Stream::New) || pieces.goes_on(Stream::New, &self.geometry);
+        self.pressure.set_full(pieces.is_nearly_full() || !has_segment);
+    }
+
+    /// Takes note that a device has done something.
+    pub(super) fn note_progress(&self, state: &TierState) {
+        self.note_room(state);
+        self.pressure.note_progress();
     }
 
     /// The segments, while the lock is held that `queues` comes from.

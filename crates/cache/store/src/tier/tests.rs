@@ -359,6 +359,29 @@ fn without_a_thread_items_are_dropped_and_no_operation_waits() {
 }
 
 #[test]
+fn the_disk_is_behind_while_memory_and_pieces_are_full_and_nothing_is_lost_before() {
+    let mut stage = Stage::new(64, FlashSettings::default());
+    let mut stored = 0;
+    while !stage.store.flash_is_behind() {
+        stage.set_alone(&format!("mine {stored}"), &[b'v'; 4000], 0);
+        stored += 1;
+    }
+    let items = stage.store.statistics().counts.curr_items;
+    assert_eq!((stage.statistics().counts.refused, items), (0, stored));
+    let progress = stage.store.flash_progress();
+    assert!(stage.store.flash_step(&stage.disk, &mut stage.room));
+    assert!(!stage.store.flash_is_behind() && stage.store.flash_progress() > progress);
+    // A device that is left alone writes nothing.
+    while !stage.store.flash_is_behind() {
+        stage.set_alone(&format!("mine {stored}"), &[b'v'; 4000], 0);
+        stored += 1;
+    }
+    let tier = stage.store.tier.as_ref().expect("a tier");
+    (0..16).for_each(|_| tier.note_failure(0));
+    assert!(!stage.store.flash_is_behind());
+}
+
+#[test]
 fn pieces_that_cannot_be_written_lose_their_items_and_no_others() {
     let mut stage = Stage::new(64, FlashSettings::default());
     let rule = stage.disk.fail(FaultRule::new(Fault::WriteError));

@@ -67,6 +67,21 @@ impl Store {
         true
     }
 
+    /// Whether an item that is stored now would push others out of memory for which there is no room on the way to the devices, and
+    /// there will be some when these have written.
+    #[inline]
+    pub fn flash_is_behind(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| {
+            let is_any_on = || (0..tier.health.len()).any(|device| !tier.is_off(device));
+            tier.pressure.is_full() && self.segments.is_nearly_short() && is_any_on()
+        })
+    }
+
+    /// Rises with each piece that the devices have written, and each segment that was emptied.
+    pub fn flash_progress(&self) -> u64 {
+        self.tier.as_ref().map_or(0, |tier| tier.pressure.progress())
+    }
+
     /// Writes the piece that waits for longest. False: none does.
     pub(super) fn write_piece(&self, tier: &Tier, disk: &dyn Disk, work: &mut ThreadAtWork<'_>) -> bool {
         let Some(piece) = lock(&tier.state).pieces.next() else { return false };
@@ -88,7 +103,9 @@ impl Store {
         } else {
             tier.counters.device_bytes_written.fetch_add(range.len as u64, Relaxed);
         }
-        lock(&tier.state).pieces.written(piece, &tier.rows);
+        let mut state = lock(&tier.state);
+        state.pieces.written(piece, &tier.rows);
+        tier.note_progress(&state);
         true
     }
 

@@ -52,7 +52,9 @@ impl Store {
         let mut lost = 0;
         for piece in waiting {
             lost += self.drop_piece(tier, &piece);
-            lock(&tier.state).pieces.put_back(piece);
+            let mut state = lock(&tier.state);
+            state.pieces.put_back(piece);
+            tier.note_progress(&state);
         }
         lost
     }

@@ -125,7 +125,9 @@ impl Store {
             return lock(&tier.state).queues.put_back(&tier.rows);
         }
         tier.counters.segments_reused.fetch_add(1, Relaxed);
-        lock(&tier.state).queues.put_free(segment, &tier.rows, &tier.geometry);
+        let mut state = lock(&tier.state);
+        state.queues.put_free(segment, &tier.rows, &tier.geometry);
+        tier.note_progress(&state);
     }
 
     /// Makes sure that no slot refers to the records of a table. Those that may be kept are read: the ones that were used most.
