@@ -3,6 +3,7 @@
 mod cas;
 mod index_memory;
 mod joining;
+mod loading;
 mod manifest;
 mod model;
 mod receiving;
