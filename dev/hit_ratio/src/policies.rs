@@ -39,13 +39,13 @@ mod tests {
     }
 
     fn requests(keys: &[u64]) -> Trace {
-        Trace::new(keys.iter().map(|key| (*key, 10)))
+        Trace::new(keys.iter().map(|key| (*key, 100)))
     }
 
     #[track_caller]
     fn check(name: &str, keys: &[u64], items_that_fit: u64, expected: usize) {
         let (_, make) = ALL.into_iter().find(|(other, _)| *other == name).expect("a policy of this name");
-        assert_eq!(misses(make, &requests(keys), items_that_fit * 10), expected, "{name}: {keys:?}");
+        assert_eq!(misses(make, &requests(keys), items_that_fit * 100), expected, "{name}: {keys:?}");
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl Handle {
         self.unstage();
         (self.records_left, self.copied_left) = (RECORDS_PER_TURN, COPIED_PER_TURN);
         let store = &*self.store;
-        store.sample.take(&mut self.noted);
+        store.sample.take(&mut self.noted, now);
         store.large.release_some(STEP_MAX);
         if !store.housekeeping.load(Relaxed) {
             return;
@@ -228,7 +228,7 @@ impl Handle {
     #[inline]
     pub(crate) fn enter(&mut self, now: u32) {
         if self.noted.is_due() {
-            self.store.sample.take(&mut self.noted);
+            self.store.sample.take(&mut self.noted, now);
         }
         if now != self.second {
             self.second = now;

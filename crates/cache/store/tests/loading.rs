@@ -71,15 +71,18 @@ fn a_scan_does_not_displace_what_is_read_meanwhile() {
     let mut cache = Cache::new(16);
     let fit = cache.fill(16);
     let hot = fit / 2;
-    (0..hot).for_each(|number| cache.set(&format!("hot{number}")));
-    assert!(cache.found("hot", 0..hot) >= 95);
-    assert!(cache.found("hot", 0..hot) >= 95);
-    // Three memories of items that are stored and never read, and one get of a hot one for each.
-    for number in 0..3 * fit {
+    // Four memories of items that are stored and never read, and for each of them one get of a hot item, which is stored if it
+    // is missed.
+    let mut missed = 0;
+    for number in 0..4 * fit {
         cache.set(&format!("scan{number}"));
-        cache.get(&format!("hot{}", number % hot));
+        let name = format!("hot{}", number % hot);
+        if !cache.get(&name) {
+            missed += u64::from(number >= 2 * fit);
+            cache.set(&name);
+        }
     }
-    let (hot, scanned) = (cache.found("hot", 0..hot), cache.found("scan", 0..3 * fit));
-    assert!(hot >= 90, "{hot} % of the hot items are left");
+    assert!(missed * 100 < 2 * fit * 5, "{missed} of {} gets of hot items missed", 2 * fit);
+    let scanned = cache.found("scan", 0..4 * fit);
     assert!(scanned <= 15, "{scanned} % of what was scanned displaced others");
 }

@@ -6,6 +6,7 @@ mod joining;
 mod loading;
 mod manifest;
 mod model;
+mod policies;
 mod receiving;
 mod shares;
 mod shortage;

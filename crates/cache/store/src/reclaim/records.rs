@@ -101,7 +101,9 @@ impl Store {
             (Treatment::Compact, _) => (queue, frequency, true),
             (Treatment::EvictUnused, _) if !is_unused() => (queue, frequency, true),
             _ => {
-                let (policy, size) = (self.sample.policy(), self.charge_of(record, lock));
+                let (mut policy, size) = (self.sample.policy(), self.charge_of(record, lock));
+                // Otherwise the small ones would stay for their size, unused as they are.
+                policy.by_size &= treatment != Treatment::EvictUnused;
                 let draw = mix(hash ^ self.segments.sequence(slot.at()));
                 let left = match queue {
                     Queue::Small => policy.promotes(frequency, size, reclaim.mean, draw).then_some(0),

@@ -93,7 +93,7 @@ impl Sample {
         PolicyState {
             policy: self.policy(),
             pinned: self.pinned.is_some(),
-            changes: self.changes.load(Relaxed),
+            changes: if self.pinned.is_some() { 0 } else { self.changes.load(Relaxed) },
             sampled_one_in: if mask == NONE { 0 } else { mask + 1 },
             lost: self.lost.load(Relaxed),
         }
@@ -114,7 +114,7 @@ impl Sample {
     }
 
     /// Takes what was noted, unless another handle is doing the same.
-    pub(crate) fn take(&self, noted: &mut Noted) {
+    pub(crate) fn take(&self, noted: &mut Noted, now: u32) {
         noted.mask = self.mask.load(Relaxed);
         if noted.uses.is_empty() {
             return;
@@ -129,7 +129,7 @@ impl Sample {
                 Use::Stored { new: true, .. } => self.stored.store(self.stored.load(Relaxed) + 1, Relaxed),
                 _ => {}
             }
-            miniatures.note(hash, usage);
+            miniatures.note(hash, usage, now);
         }
         self.mask.store(miniatures.mask(), Relaxed);
         self.chosen.store(miniatures.chosen(), Relaxed);

@@ -91,8 +91,9 @@ fn write_histogram(family: &mut Family<'_>, labels: &[(&str, &str)], histogram: 
 
 fn memory(figures: &Figures, text: &mut Exposition) {
     let store = &figures.store;
-    let segments =
-        store.charged_bytes.saturating_sub(store.index_bytes + store.large_bytes + store.ghost_bytes + store.sample_bytes);
+    let segments = store
+        .charged_bytes
+        .saturating_sub(store.index_bytes + store.large_bytes + store.ghost_bytes + store.sample_bytes);
     let mut family =
         text.family("evenkeel_memory_bytes", Gauge, "Memory charged to the limit (-m), by its use.");
     family.sample(&[("use", "segments")], segments);
@@ -107,7 +108,8 @@ fn memory(figures: &Figures, text: &mut Exposition) {
     let help = "Values that were written over older ones of the same size.";
     text.single("evenkeel_overwritten_in_place_total", Counter, help, store.counts.overwritten_in_place);
     let policy = store.policy.policy.to_string();
-    let mut family = text.family("evenkeel_policy_info", Gauge, "1, with how items are evicted (-o policy) as a label.");
+    let mut family =
+        text.family("evenkeel_policy_info", Gauge, "1, with how items are evicted (-o policy) as a label.");
     family.sample(&[("policy", &policy)], 1);
     let help = "How often a sample of the keys showed another policy to be better.";
     text.single("evenkeel_policy_changes_total", Counter, help, store.policy.changes);

@@ -143,7 +143,7 @@ fn each_miniature_has_what_the_simple_policy_has() {
         let mut hits = [0; SIMULATED];
         for step in 0..6000 {
             let (hash, bytes) = some_key(&mut prng, 600);
-            miniatures.note(hash, found(bytes));
+            miniatures.note(hash, found(bytes), 0);
             for (number, simple) in simple.iter_mut().enumerate() {
                 hits[number] += u32::from(simple.get(hash, bytes.into()));
                 assert!(miniatures.has(number, hash));
@@ -176,10 +176,10 @@ fn a_full_table_samples_half_as_many_keys() {
         }
         let (hash, bytes) = some_key(&mut prng, 20_000);
         match prng.below(10) {
-            0 => miniatures.note(hash, Use::Gone),
-            1 => miniatures.note(hash, Use::Missed),
-            2 => miniatures.note(hash, Use::Stored { bytes: bytes / 2, new: false }),
-            _ => miniatures.note(hash, found(bytes)),
+            0 => miniatures.note(hash, Use::Gone, step as u32 / 1000),
+            1 => miniatures.note(hash, Use::Missed, step as u32 / 1000),
+            2 => miniatures.note(hash, Use::Stored { bytes: bytes / 2, new: false }, step as u32 / 1000),
+            _ => miniatures.note(hash, found(bytes), step as u32 / 1000),
         }
         if step % 1000 == 0 {
             miniatures.check();
@@ -193,19 +193,35 @@ fn a_full_table_samples_half_as_many_keys() {
 }
 
 #[test]
+fn keys_that_are_used_very_often_are_sampled_less() {
+    let mut miniatures = Miniatures::new(64 << 20, Optimise::Objects);
+    for second in 0..5 {
+        for _ in 0..USES_PER_SECOND {
+            miniatures.note(mix(1) << RATE_LOG2_MAX, found(1000), second);
+        }
+    }
+    assert_eq!(miniatures.rate_log2, 0, "it was not too much in any second");
+    (0..4 * USES_PER_SECOND + 4).for_each(|_| miniatures.note(mix(1) << RATE_LOG2_MAX, found(1000), 5));
+    assert_eq!(miniatures.rate_log2, 4);
+    miniatures.check();
+}
+
+#[test]
 fn the_policy_that_misses_less_is_chosen_and_a_small_difference_changes_nothing() {
     const ROOM: u64 = 1_000_000;
     let mut miniatures = Miniatures::new(64 << 20, Optimise::Objects);
     miniatures.set_capacity(ROOM);
-    let get = |miniatures: &mut Miniatures, number: u64| miniatures.note(mix(number + 1), found(1000));
+    let get = |miniatures: &mut Miniatures, number: u64| {
+        miniatures.note(mix(number + 1), found(1000), number as u32 / 1000)
+    };
     // The same few keys again and again: nothing is missed, whatever the policy.
     (0..20_000).for_each(|number| get(&mut miniatures, number % 500));
     assert_eq!((miniatures.chosen(), miniatures.changes()), (0, 0));
-    // Each key twice, and a quarter of the memory in between: only a large small queue still has it then.
+    // Each key twice, and a sixth of the memory in between: only a large small queue still has it then.
     for number in 1000..40_000 {
         get(&mut miniatures, number);
-        get(&mut miniatures, number - 250);
+        get(&mut miniatures, number - 150);
     }
     let chosen = Optimise::Objects.candidates()[miniatures.chosen()];
-    assert_eq!((chosen.small_percent, miniatures.changes()), (30, 1));
+    assert_eq!((chosen.small_percent, miniatures.changes()), (20, 1));
 }
