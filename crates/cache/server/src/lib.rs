@@ -323,6 +323,8 @@ fn store_config(options: &Options, hash_secret: u128, started_unix_ms: u64) -> s
         item_size_max_bytes: options.item_size_max_bytes,
         evict: options.evictions,
         cas: options.cas,
+        optimise: options.optimise,
+        policy: options.policy,
         workers: options.threads,
         hash_secret,
         started_unix_ms,

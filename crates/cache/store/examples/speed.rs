@@ -9,6 +9,8 @@ use stdx::prng::Prng;
 use store::{Change, Config, Handle, Key, Look, NewValue, Store};
 
 const BATCH: usize = 16;
+/// As many operations as a server's turn may have for one connection.
+const BATCHES_PER_TURN: usize = 16;
 const OPERATIONS: usize = 4_000_000;
 /// The second of all operations: nothing expires during the run.
 const NOW: u32 = 2;
@@ -59,7 +61,10 @@ impl Bench<'_> {
 
     fn time(&mut self, names: &[Name], operation: impl Fn(&mut Self, &Key<'_>)) -> f64 {
         let start = clock();
-        for batch in names.chunks_exact(BATCH) {
+        for (number, batch) in names.chunks_exact(BATCH).enumerate() {
+            if number % BATCHES_PER_TURN == 0 {
+                self.handle.begin_turn(NOW);
+            }
             let keys: [Key<'_>; BATCH] = std::array::from_fn(|i| self.handle.key(&batch[i]));
             let fetching = keys.each_ref().map(|key| self.handle.prefetch(key));
             fetching.into_iter().for_each(|key| self.handle.prefetch_item(key));

@@ -5,6 +5,8 @@ use crate::index::{Index, LOCATIONS_END};
 use crate::manifest::numbers::Damaged;
 use crate::memory::system::Huge;
 use crate::reclaim::ghost::Ghosts;
+use crate::reclaim::policy::{Optimise, Policy};
+use crate::reclaim::sample::Sample;
 use crate::tier::config::FlashConfig;
 use crate::tier::state::Tier;
 
@@ -35,6 +37,10 @@ pub struct Config {
     /// The time of day, in milliseconds since 1970. CAS uniques start from it, so that uniques of an earlier
     /// process, which clients may still have, are not issued again.
     pub started_unix_ms: u64,
+    /// What eviction keeps low.
+    pub optimise: Optimise,
+    /// How it evicts; `None`: as a sample of the keys shows to be best.
+    pub policy: Option<Policy>,
     /// A tier of flash for items that memory has no room for; `None`: they are gone.
     pub flash: Option<FlashConfig>,
 }
@@ -50,6 +56,8 @@ impl Default for Config {
             workers: 4,
             hash_secret: 0,
             started_unix_ms: 0,
+            optimise: Optimise::default(),
+            policy: None,
             flash: None,
         }
     }
@@ -145,7 +153,8 @@ impl Layout {
     /// What a store of this layout always has in memory.
     pub(crate) fn fixed_bytes(&self, flash: Option<&FlashConfig>) -> u64 {
         let tier = flash.map_or(0, |flash| Tier::fixed_bytes(flash, self.limit_bytes));
-        Index::fixed_bytes(self.shards) + Ghosts::bytes_for(self.limit_bytes) + tier
+        let beside = Ghosts::bytes_for(self.limit_bytes) + Sample::bytes_for(self.limit_bytes);
+        Index::fixed_bytes(self.shards) + beside + tier
     }
 
     /// Segments small enough that a few open ones do not matter, large enough that there are not too

@@ -10,6 +10,7 @@ use crate::memory::large::{LargeValue, charge_max};
 use crate::memory::unused::STEP_MAX;
 use crate::operations::join::buffers::JoinBuffers;
 use crate::operations::request::Miss;
+use crate::reclaim::sample::Noted;
 use crate::reclaim::state::Wanted;
 use crate::segment::Taker;
 use crate::segment::open::Class;
@@ -44,6 +45,8 @@ pub struct Handle {
     pub(crate) records_left: usize,
     /// Bytes that may still be copied in this turn to join values.
     pub(crate) copied_left: usize,
+    /// Uses of sampled keys.
+    pub(crate) noted: Noted,
     /// Buffer for values that are changed.
     pub(crate) scratch: Vec<u8>,
     /// Cache lines of the record that was read last: as many lines are prefetched, because consecutive
@@ -132,6 +135,7 @@ impl Handle {
             join: JoinBuffers::default(),
             records_left: RECORDS_PER_TURN,
             copied_left: COPIED_PER_TURN,
+            noted: Noted::default(),
             scratch: Vec::new(),
             lines: 2,
         }
@@ -174,6 +178,7 @@ impl Handle {
         self.unstage();
         (self.records_left, self.copied_left) = (RECORDS_PER_TURN, COPIED_PER_TURN);
         let store = &*self.store;
+        store.sample.take(&mut self.noted, now);
         store.large.release_some(STEP_MAX);
         if !store.housekeeping.load(Relaxed) {
             return;
@@ -222,6 +227,9 @@ impl Handle {
     /// Takes note of the time. Called first by every operation.
     #[inline]
     pub(crate) fn enter(&mut self, now: u32) {
+        if self.noted.is_due() {
+            self.store.sample.take(&mut self.noted, now);
+        }
         if now != self.second {
             self.second = now;
             self.store.flush_if_due(now);

@@ -73,6 +73,8 @@ pub use operations::request::{
     Arithmetic, Change, Condition, Counted, Delete, Deleted, Direction, Look, MetaGet, Miss, NewValue,
     Stored, Vivify,
 };
+pub use reclaim::policy::{NoPolicy, Optimise, Policy};
+pub use reclaim::sample::PolicyState;
 pub use statistics::{Counts, Statistics};
 pub use store::Store;
 pub use tier::FLASH_PAGE as FLASH_PAGE_BYTES;

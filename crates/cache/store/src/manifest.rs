@@ -184,7 +184,7 @@ impl Store {
             tier.thaw(numbers)?;
         }
         self.budget.adopt(
-            self.tier_bytes() + self.ghosts.bytes() + self.index.bytes() + segments + self.large.page_bytes(),
+            self.tier_bytes() + self.policy_bytes() + self.index.bytes() + segments + self.large.page_bytes(),
         );
         let counters = Counters::default();
         for counter in counters.present() {

@@ -14,12 +14,16 @@ use self::state::{Reclaim, ReclaimProgress, Victim, Wanted};
 use crate::error::Error;
 use crate::segment::VictimPolicy;
 use crate::segment::open::OpenSet;
-use crate::statistics::Counters;
+use crate::statistics::{Counters, items_and_bytes};
 use crate::store::Store;
 use crate::sync::{MutexGuard, lock};
 
 pub(crate) mod ghost;
+pub(crate) mod miniature;
+pub(crate) mod policy;
 mod records;
+pub(crate) mod sample;
+pub(crate) mod share;
 pub(crate) mod state;
 
 /// Result of a step.
@@ -193,6 +197,16 @@ impl Store {
         }
     }
 
+    /// Before a victim is chosen: the mean size of items, and the small queue's share in percent.
+    fn look_at_items(&self, reclaim: &mut Reclaim) -> u8 {
+        let (items, bytes) = items_and_bytes(&lock(&self.counters));
+        reclaim.mean = bytes / items.max(1);
+        if self.segments.is_short() {
+            self.sample.set_capacity(bytes);
+        }
+        reclaim.share.percent(self.sample.activity(), self.sample.policy().small_percent)
+    }
+
     fn victim_policy(&self) -> VictimPolicy {
         if self.evict { VictimPolicy::Evict } else { VictimPolicy::Compact }
     }
@@ -212,7 +226,8 @@ impl Store {
         }
         if reclaim.victim.is_none() {
             let large_bytes = self.large.bytes() + reclaim.wanted.large;
-            let victim = self.segments.choose_victim(now, policy, large_bytes);
+            let small_percent = self.look_at_items(reclaim);
+            let victim = self.segments.choose_victim(now, policy, large_bytes, small_percent);
             let Some((id, treatment)) = victim else { return Step::Nothing };
             reclaim.victim = Some(Victim {
                 id,

@@ -525,12 +525,14 @@ impl Segments {
 /// Choosing a victim.
 impl Segments {
     /// Removes the segment that is to be emptied next from its queue; returns it and the treatment of its
-    /// live items. `large_bytes` is the charge of all large values, stored or not.
+    /// live items. `large_bytes` is the charge of all large values, stored or not; `small_percent` the small queue's
+    /// share of memory.
     pub(crate) fn choose_victim(
         &self,
         now: u32,
         policy: VictimPolicy,
         large_bytes: u64,
+        small_percent: u8,
     ) -> Option<(SegmentId, Treatment)> {
         let mut pool = self.pool();
         let pool = &mut *pool;
@@ -553,7 +555,7 @@ impl Segments {
             return Some((id, Treatment::Evict));
         }
         let [small, main] = pool.queues.each_ref().map(|queue| self.weight(queue));
-        let from = if main == 0 || small > (small + main) / SMALL_SHARE { 0 } else { 1 };
+        let from = if main == 0 || small > (small + main) / 100 * u64::from(small_percent) { 0 } else { 1 };
         let id = pool.queues[from].pop_front().or_else(|| pool.queues[1 - from].pop_front())?;
         Some((id, if over_share { Treatment::EvictUnused } else { Treatment::Evict }))
     }
@@ -637,7 +639,5 @@ const LARGE_SHARE: u64 = 2;
 /// One victim in 64 is chosen by age nevertheless, so that unused small items do not keep half of the memory
 /// for ever.
 const OTHERS_TURN: u32 = 64;
-/// The small queue's share of memory: a tenth, as in the S3-FIFO paper.
-const SMALL_SHARE: u64 = 10;
 /// Segments examined per choice: some nanoseconds each, so a choice takes some 10 µs at most.
 const LOOKED_AT_MAX: usize = 1024;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use stdx::counter::{Counter, Sum, since};
 
+use crate::reclaim::sample::PolicyState;
 use crate::segment::SegmentStatistics;
 
 macro_rules! counters {
@@ -100,6 +101,13 @@ impl Counts {
     }
 }
 
+/// How many items are present, and their bytes.
+pub(crate) fn items_and_bytes(all: &[Arc<Counters>]) -> (u64, u64) {
+    let sum =
+        |of: fn(&Counters) -> &Counter| all.iter().map(|counters| of(counters)).collect::<Sum>().value();
+    (sum(|counters| &counters.curr_items), sum(|counters| &counters.bytes))
+}
+
 /// Bounds of idle times in seconds are powers of two: 1 s to 12 days, and beyond.
 const IDLE_BUCKETS: usize = 22;
 
@@ -150,7 +158,7 @@ pub struct Statistics {
     pub evicted_idle_s: u32,
     /// The memory limit, in bytes.
     pub limit_bytes: u64,
-    /// Bytes charged: segments, index, large values, ghosts.
+    /// Bytes charged: segments, index, large values, ghosts, sample.
     pub charged_bytes: u64,
     /// Of these, the index.
     pub index_bytes: u64,
@@ -160,6 +168,10 @@ pub struct Statistics {
     pub large_bytes: u64,
     /// Of these, ghosts.
     pub ghost_bytes: u64,
+    /// Of these, the sample of keys by which the policy is chosen.
+    pub sample_bytes: u64,
+    /// What decides about evictions.
+    pub policy: PolicyState,
     /// Segments, which are the rest.
     pub segments: SegmentStatistics,
 }

@@ -21,6 +21,7 @@ use crate::memory::system::{Huge, check_available, unpromised};
 use crate::memory::unused::STEP_MAX;
 use crate::operations::join::claim::Joins;
 use crate::reclaim::ghost::Ghosts;
+use crate::reclaim::sample::Sample;
 use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
 use crate::segment::open::{CLASSES, OpenSet};
@@ -54,6 +55,8 @@ pub struct Store {
     /// Joins under way.
     pub(crate) joins: Arc<Joins>,
     pub(crate) ghosts: Ghosts,
+    /// Uses of some keys, and the policy of eviction that follows from them.
+    pub(crate) sample: Sample,
     pub(crate) open_sets: Box<[OpenSet]>,
     pub(crate) reclaim: Mutex<Reclaim>,
     /// Whether [`Handle::begin_turn`](crate::Handle::begin_turn) should look for something to reclaim.
@@ -162,6 +165,7 @@ impl Store {
             uploads: Arc::default(),
             joins: Arc::default(),
             ghosts,
+            sample: Sample::new(limit, config.evict, config.optimise, config.policy),
             open_sets: (0..sets).map(|_| OpenSet::default()).collect(),
             reclaim: Mutex::default(),
             housekeeping: AtomicBool::new(false),
@@ -213,8 +217,13 @@ impl Store {
     /// The minimum for this store: its fixed parts, the reserve, and two sets of open segments.
     fn memory_limit_min(&self) -> u64 {
         let open = 2 * (CLASSES * self.segments.size()) as u64;
-        let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards()) + self.tier_bytes();
+        let fixed = self.policy_bytes() + Index::fixed_bytes(self.index.shards()) + self.tier_bytes();
         (fixed + self.segments.reserve_bytes() + open).max(MEMORY_LIMIT_MIN)
+    }
+
+    /// Bytes of what decides about evictions: ghosts, and the sample of keys.
+    pub(crate) fn policy_bytes(&self) -> u64 {
+        self.ghosts.bytes() + Sample::bytes_for(self.layout.limit_bytes)
     }
 
     /// Bytes that a flash tier always has in memory.
@@ -278,6 +287,7 @@ impl Store {
         let _guard = lock(&self.flushing);
         if at_second == 0 {
             self.segments.flush();
+            self.sample.clear();
         }
         self.flush_at.store(at_second, Release);
         self.housekeeping.store(true, Relaxed);
@@ -289,6 +299,7 @@ impl Store {
             let _guard = lock(&self.flushing);
             if is_due(self.flush_at.load(Acquire)) {
                 self.segments.flush();
+                self.sample.clear();
                 self.flush_at.store(0, Release);
                 self.housekeeping.store(true, Relaxed);
             }
@@ -355,6 +366,8 @@ impl Store {
             index_home_slots: self.index.home_slots(),
             large_bytes: self.large.bytes(),
             ghost_bytes: self.ghosts.bytes(),
+            sample_bytes: Sample::bytes_for(self.layout.limit_bytes),
+            policy: self.sample.state(),
             evicted_idle_s: self.evicted_idle_s.load(Relaxed),
             segments: self.segments.statistics(),
             counts,

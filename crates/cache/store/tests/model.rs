@@ -342,6 +342,9 @@ impl Pair {
             _ => false,
         };
         let kept = kept.filter(|kept| self.tier.is_none() || !extends || !is_new(kept));
+        // Room for the new value may have taken the old one out of memory first, and a device that fails loses it then.
+        let adds = change.condition == Condition::Add && matches!(stored, Stored::Stored { .. });
+        let kept = kept.filter(|_| self.tier.is_none() || !adds);
         let expected = expected_store(kept, &change, &value, now, key.len());
         match (expected, stored) {
             (Ok(mut new), Stored::Stored { cas, len, expiry }) => {

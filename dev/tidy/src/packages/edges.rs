@@ -74,6 +74,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 37] = [
     ("checkout", &[], &[]),
     ("end_to_end", &["checkout", "transcript", "control", "stdx", "tls"], &[]),
     ("conformance", &["end_to_end", "transcript", "router"], &[]),
+    ("hit_ratio", &["os", "stdx"], &[]),
     ("scenarios", &["end_to_end", "control", "os", "router", "stdx", "tls", "wire"], &["transcript"]),
     ("tidy", &["checkout"], &[]),
     ("ship", &["checkout", "os"], &["end_to_end", "transcript"]),

@@ -48,6 +48,10 @@ pub struct Options {
     pub item_size_max_bytes: u64,
     /// Not `-M`: evict old items when memory is full, instead of refusing new ones.
     pub evictions: bool,
+    /// `-o optimise`: what eviction keeps low.
+    pub optimise: store::Optimise,
+    /// `-o policy`: how items are evicted; `None`: as a sample of the keys shows to be best.
+    pub policy: Option<store::Policy>,
     /// Not `-C`: items carry a compare-and-swap number.
     pub cas: bool,
     /// `-L`: ask for large pages.
@@ -180,6 +184,8 @@ impl Default for Options {
             memory_share: None,
             item_size_max_bytes: stdx::units::MIB,
             evictions: true,
+            optimise: store::Optimise::default(),
+            policy: None,
             cas: true,
             large_pages: false,
             listeners: vec![Listen::Tcp { host: None, port: 11211, secure: None, protocol: None }],

@@ -47,9 +47,13 @@ pub(crate) fn put(
         store.drop_from_flash(lock, key.hash);
         make_index_room(store, counters, spare_page, lock, key)?;
     }
-    let queue = queue_for(store, counters, key, old);
+    let (queue, is_ghost) = queue_for(store, key, old);
     let class = Class::new(queue, large != 0, expiry, now, store.lifetimes);
     let at = append(store, set, class, lock, key, &header, body, mark)?;
+    if is_ghost {
+        counters.ghost_hits.add(1);
+        store.ghosts.forget(key.hash, store.ghost_ages());
+    }
     let charge = body.charge();
     let segment = store.segments.of(at);
     store.segments.note_expiry(segment, expiry);
@@ -66,6 +70,12 @@ pub(crate) fn put(
 }
 
 impl Store {
+    /// For how many ages of the ghosts an evicted item is remembered.
+    #[inline]
+    fn ghost_ages(&self) -> u64 {
+        self.sample.policy().ghost_fifths.into()
+    }
+
     /// Accounts for the large value of a record, if it has one: a segment with enough of them is sealed.
     pub(crate) fn add_large(&self, set: &OpenSet, class: Class, segment: SegmentId, charge: Option<u64>) {
         if let Some(charge) = charge
@@ -76,15 +86,13 @@ impl Store {
     }
 }
 
-/// The queue of an item: a replaced item stays in its queue; a recently evicted one goes to the main queue.
-fn queue_for(store: &Store, counters: &Counters, key: &Key<'_>, old: Option<Slot>) -> Queue {
+/// The queue of an item, and whether it was evicted recently: such an item goes to the main queue, and a replaced one stays
+/// in its queue.
+fn queue_for(store: &Store, key: &Key<'_>, old: Option<Slot>) -> (Queue, bool) {
     match old {
-        Some(slot) => store.segments.queue(store.segments.of(slot.at())),
-        None if store.ghosts.contains(key.hash) => {
-            counters.ghost_hits.add(1);
-            Queue::Main
-        }
-        None => Queue::Small,
+        Some(slot) => (store.segments.queue(store.segments.of(slot.at())), false),
+        None if store.ghosts.contains(key.hash, store.ghost_ages()) => (Queue::Main, true),
+        None => (Queue::Small, false),
     }
 }
 

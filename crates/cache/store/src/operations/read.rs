@@ -9,6 +9,8 @@ use crate::memory::large::LargeValue;
 use crate::operations::new_item::{Body, NewItem};
 use crate::operations::put::put;
 use crate::operations::request::{Look, MetaGet};
+use crate::reclaim::miniature::Use;
+use crate::segment::Queue;
 use crate::segment::record::{BINARY_KEY, FETCHED, Record, STALE, TOKEN_SENT};
 use crate::shard::Locked;
 use crate::store::Store;
@@ -134,12 +136,18 @@ impl Handle {
         let mut lock = store.index.lock(key.hash);
         match store.look_up(&mut lock, key, now, &self.counters) {
             Ok(slot) => {
+                if self.noted.samples(key.hash) && look == Look::Use {
+                    self.noted.add(key.hash, store.found(&lock, slot), &store.sample);
+                }
                 let item = store.item(lock, slot, look, now);
                 self.lines = (slot.at() % LINE_LEN + item.record.size()).div_ceil(LINE_LEN);
                 Some(item)
             }
             Err(miss) => {
                 self.miss = miss;
+                if self.noted.samples(key.hash) && look == Look::Use {
+                    self.noted.add_miss(key.hash, miss, &store.sample);
+                }
                 store.staged_item(lock, self.staged, key.hash, look)
             }
         }
@@ -152,11 +160,17 @@ impl Handle {
         let mut lock = store.index.lock(key.hash);
         match store.look_up(&mut lock, key, now, &self.counters) {
             Ok(slot) => {
+                if self.noted.samples(key.hash) {
+                    self.noted.add(key.hash, store.found(&lock, slot), &store.sample);
+                }
                 store.set_expiry(&mut lock, slot, expiry);
                 Some(store.item(lock, slot, Look::Use, now))
             }
             Err(miss) => {
                 self.miss = miss;
+                if self.noted.samples(key.hash) {
+                    self.noted.add_miss(key.hash, miss, &store.sample);
+                }
                 store.drop_from_flash(&mut lock, key.hash);
                 None
             }
@@ -181,9 +195,17 @@ impl Handle {
         // A created item is returned even if its expiry has already passed.
         let as_of = if created { 0 } else { now };
         match store.look_up(&mut lock, key, as_of, &self.counters) {
-            Ok(slot) => Some(store.meta_found(lock, slot, request, created, now)),
+            Ok(slot) => {
+                if self.noted.samples(key.hash) && request.look == Look::Use && !created {
+                    self.noted.add(key.hash, store.found(&lock, slot), &store.sample);
+                }
+                Some(store.meta_found(lock, slot, request, created, now))
+            }
             Err(miss) => {
                 self.miss = miss;
+                if self.noted.samples(key.hash) && request.look == Look::Use {
+                    self.noted.add_miss(key.hash, miss, &store.sample);
+                }
                 if request.touch.is_some() {
                     store.drop_from_flash(&mut lock, key.hash);
                     return None;
@@ -245,6 +267,27 @@ impl Store {
             }
         }
         Item { lock, record, first_cas: self.first_cas, last_access, hit_before }
+    }
+
+    /// The use of an item by a get, for the sample.
+    #[cold]
+    fn found(&self, lock: &Locked<'_>, slot: Slot) -> Use {
+        Use::Found {
+            bytes: self.bytes_of(lock, slot),
+            main: self.segments.queue(self.segments.of(slot.at())) == Queue::Main,
+        }
+    }
+
+    /// The use of a key by which its item was stored.
+    #[cold]
+    pub(crate) fn stored(&self, lock: &Locked<'_>, key: &Key<'_>, new: bool) -> Use {
+        let is_key = |at: usize| self.segments.record(at).key() == key.bytes;
+        let slot = self.index.find(lock, key.hash, is_key).expect("it was just stored");
+        Use::Stored { bytes: self.bytes_of(lock, slot), new }
+    }
+
+    fn bytes_of(&self, lock: &Locked<'_>, slot: Slot) -> u32 {
+        self.charge_of(self.segments.record(slot.at()), lock).min(u32::MAX.into()) as u32
     }
 
     /// Marks a use of an item on flash, of whose record the handle has a copy, if it is still there.

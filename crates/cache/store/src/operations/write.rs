@@ -106,6 +106,9 @@ impl Handle {
             let spare = &mut self.spare_page;
             put(store, &self.counters, set, spare, lock, key, old, &item, body, mark, now)?;
             self.counters.total_items.add(1);
+            if self.noted.samples(key.hash) {
+                self.noted.add(key.hash, store.stored(lock, key, old.is_none()), &store.sample);
+            }
             Ok(Stored::Stored { cas: item.cas, len: body.len(), expiry: item.expiry })
         };
         let joins = matches!(change.condition, Condition::Append | Condition::Prepend);

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use stdx::prng::mix;
+
 use super::state::{Reclaim, Victim};
 use crate::index::Slot;
 use crate::operations::request::Miss;
 use crate::segment::open::{Class, Lifetime};
-use crate::segment::record::{FETCHED, LARGE, Place};
+use crate::segment::record::{FETCHED, LARGE, Place, Record};
 use crate::segment::{Queue, Taker, Treatment};
 use crate::shard::Locked;
 use crate::statistics::Counters;
@@ -57,7 +59,7 @@ impl Store {
     ) -> bool {
         let mut lock = self.index.lock(hash);
         let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
-        let (queue, frequency, keep) = self.destination(reclaim, treatment, slot, now);
+        let (queue, frequency, keep) = self.destination(reclaim, treatment, &lock, slot, hash, now);
         let spared = reclaim.wanted.spares(hash);
         if keep || spared {
             // The target is chosen before the check for a flush: see `OpenSet::append`.
@@ -85,7 +87,9 @@ impl Store {
         &self,
         reclaim: &Reclaim,
         treatment: Treatment,
+        lock: &Locked<'_>,
         slot: Slot,
+        hash: u64,
         now: u32,
     ) -> (Queue, u64, bool) {
         let queue = self.segments.queue(self.segments.of(slot.at()));
@@ -96,9 +100,23 @@ impl Store {
             _ if reclaim.drop_all => (queue, 0, false),
             (Treatment::Compact, _) => (queue, frequency, true),
             (Treatment::EvictUnused, _) if !is_unused() => (queue, frequency, true),
-            (_, Queue::Small) => (Queue::Main, 0, frequency > 0),
-            (_, Queue::Main) => (Queue::Main, frequency.saturating_sub(1), frequency > 0),
+            _ => {
+                let (mut policy, size) = (self.sample.policy(), self.charge_of(record, lock));
+                // Otherwise the small ones would stay for their size, unused as they are.
+                policy.by_size &= treatment != Treatment::EvictUnused;
+                let draw = mix(hash ^ self.segments.sequence(slot.at()));
+                let left = match queue {
+                    Queue::Small => policy.promotes(frequency, size, reclaim.mean, draw).then_some(0),
+                    Queue::Main => policy.survives(frequency, size, reclaim.mean, draw),
+                };
+                (Queue::Main, left.unwrap_or(0), left.is_some())
+            }
         }
+    }
+
+    /// Bytes of an item's record and of its large value.
+    pub(crate) fn charge_of(&self, record: Record<'_>, lock: &Locked<'_>) -> u64 {
+        record.size() as u64 + record.large(lock).map_or(0, |large| large.charge())
     }
 
     /// Moves a live item to flash, or evicts it.
@@ -122,7 +140,7 @@ impl Store {
             counters.evicted_active.add(1);
         }
         if self.segments.queue(self.segments.of(slot.at())) == Queue::Small {
-            self.ghosts.add(hash);
+            self.ghosts.add(hash, self.charge_of(record, lock), self.budget.limit());
         }
         self.unlink(lock, slot, counters);
     }

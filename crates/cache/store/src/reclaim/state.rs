@@ -1,5 +1,6 @@
 //! State, purpose and progress of reclamation: plain data.
 
+use super::share::SmallShare;
 use crate::segment::open::OpenSet;
 use crate::segment::{SegmentId, Segments, Treatment};
 
@@ -13,6 +14,9 @@ pub(crate) struct Reclaim {
     pub(super) drop_all: bool,
     /// The purpose of the current pass.
     pub(super) wanted: Wanted,
+    /// The mean size of items when the victim was chosen.
+    pub(super) mean: u64,
+    pub(super) share: SmallShare,
     /// Steps still to be skipped after a search that found no victim.
     pub(super) rest: u32,
 }

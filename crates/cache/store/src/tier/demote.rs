@@ -115,7 +115,7 @@ impl Store {
 
     /// Bytes of the memory limit that the index and the write buffers have.
     fn beside_items(&self) -> u64 {
-        self.index.bytes() + self.ghosts.bytes() + self.tier_bytes()
+        self.index.bytes() + self.policy_bytes() + self.tier_bytes()
     }
 
     /// The same as a share of the most that they may have, in percent.

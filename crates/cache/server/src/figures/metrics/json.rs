@@ -36,6 +36,7 @@ pub(super) fn report(
             "index_bytes": store.index_bytes,
             "large_bytes": store.large_bytes,
             "ghost_bytes": store.ghost_bytes,
+            "sample_bytes": store.sample_bytes,
             "dead_bytes": store.segments.dead_bytes,
         },
         // `null`: the memory of this server ends with it, so it can have none of an earlier one.

@@ -91,20 +91,32 @@ fn write_histogram(family: &mut Family<'_>, labels: &[(&str, &str)], histogram: 
 
 fn memory(figures: &Figures, text: &mut Exposition) {
     let store = &figures.store;
-    let segments =
-        store.charged_bytes.saturating_sub(store.index_bytes + store.large_bytes + store.ghost_bytes);
+    let segments = store
+        .charged_bytes
+        .saturating_sub(store.index_bytes + store.large_bytes + store.ghost_bytes + store.sample_bytes);
     let mut family =
         text.family("evenkeel_memory_bytes", Gauge, "Memory charged to the limit (-m), by its use.");
     family.sample(&[("use", "segments")], segments);
     family.sample(&[("use", "index")], store.index_bytes);
     family.sample(&[("use", "large")], store.large_bytes);
     family.sample(&[("use", "ghosts")], store.ghost_bytes);
+    family.sample(&[("use", "sample")], store.sample_bytes);
     let help = "Bytes of segments that are garbage: of items that were deleted, replaced or copied.";
     text.single("evenkeel_dead_bytes", Gauge, help, store.segments.dead_bytes);
     let help = "Stored keys that had been evicted shortly before: more memory would have kept some of them.";
     text.single("evenkeel_ghost_hits_total", Counter, help, store.counts.ghost_hits);
     let help = "Values that were written over older ones of the same size.";
     text.single("evenkeel_overwritten_in_place_total", Counter, help, store.counts.overwritten_in_place);
+    let policy = store.policy.policy.to_string();
+    let mut family =
+        text.family("evenkeel_policy_info", Gauge, "1, with how items are evicted (-o policy) as a label.");
+    family.sample(&[("policy", &policy)], 1);
+    let help = "How often a sample of the keys showed another policy to be better.";
+    text.single("evenkeel_policy_changes_total", Counter, help, store.policy.changes);
+    let help = "One key in so many is sampled for that; 0: none is.";
+    text.single("evenkeel_sampled_one_in", Gauge, help, store.policy.sampled_one_in);
+    let help = "Uses of sampled keys that the workers had no time for.";
+    text.single("evenkeel_samples_lost_total", Counter, help, store.policy.lost);
     let help = "Segments that were emptied to make room.";
     text.single("evenkeel_segments_reclaimed_total", Counter, help, store.counts.segments_reclaimed);
     let help = "Evicted items that had been read lately: memory is short.";

@@ -57,6 +57,10 @@ pub(super) fn ours(store: &Statistics, out: &mut StatList<'_>) {
     stat(out, "evenkeel_dead_bytes", store.segments.dead_bytes);
     stat(out, "evenkeel_ghost_hits", store.counts.ghost_hits);
     stat(out, "evenkeel_overwritten_in_place", store.counts.overwritten_in_place);
+    stat(out, "evenkeel_policy", store.policy.policy);
+    stat(out, "evenkeel_policy_changes", store.policy.changes);
+    stat(out, "evenkeel_sampled_one_in", store.policy.sampled_one_in);
+    stat(out, "evenkeel_samples_lost", store.policy.lost);
 }
 
 /// `stats items`.

@@ -35,6 +35,8 @@ pub struct LowArgs {
     pub tls: TlsGiven,
     /// `-o ext_path`, once per occurrence.
     pub ext_paths: Vec<String>,
+    /// `-o policy` as typed.
+    pub policy: Option<String>,
     /// `ext_dwpd`, drive writes per day
     pub ext_dwpd: Option<f64>,
     /// `-c` is typed.

@@ -152,6 +152,35 @@ const FACTOR: Kind = Kind::Real { above: 0.0, max: f64::MAX };
 pub(super) const OPTIONS: &[Flag] = &[
     Flag {
         short: None,
+        name: "optimise",
+        value: "what",
+        kind: Kind::OneOf(&["objects", "bytes"]),
+        default: Some("objects"),
+        doc: "What eviction keeps low: gets that miss, or bytes of them",
+        details: "With objects, small items are kept rather than large ones that are read as often.",
+        effect: Effect::Works,
+        set: |low, given| {
+            low.options.optimise = match given.text() {
+                "bytes" => store::Optimise::Bytes,
+                _ => store::Optimise::Objects,
+            }
+        },
+    },
+    Flag {
+        short: None,
+        name: "policy",
+        value: "policy",
+        kind: Kind::Text,
+        default: Some("auto"),
+        doc: "How items are evicted",
+        details: "auto: as a sample of the keys shows to be best. Otherwise size or plain (whether uses are weighed against the \
+            size), the percent of memory for new items, the uses that keep a new item, and the percent of memory whose \
+            evicted items are remembered: size:10:1:200.",
+        effect: Effect::Works,
+        set: |low, given| low.policy = Some(given.text().into()),
+    },
+    Flag {
+        short: None,
         name: "track_sizes",
         value: "",
         kind: Kind::Switch,

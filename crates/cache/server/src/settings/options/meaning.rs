@@ -15,6 +15,15 @@ const UNIX_PATH_LEN_MAX: usize = 107;
 /// memcached's limit on the share of hot and warm items together.
 const HOT_AND_WARM_PCT_MAX: u32 = 80;
 
+fn read_policy(text: &str) -> Result<store::Policy, Error> {
+    text.parse().map_err(|store::NoPolicy| {
+        Error::Together(format!(
+            "-o policy: found `{text}`, expected auto, or size or plain, the percent for new items (1 to 90), uses (1 to 3) and \
+             the percent of memory whose evicted items are remembered (20 to 280, in steps of 20), as in size:10:1:200"
+        ))
+    })
+}
+
 /// Shown where no kind of listener is left.
 const NOTHING_LISTENS: &str =
     "-p 0 turns TCP off, and neither -s nor -U is given: no address is served, and no client can connect";
@@ -56,6 +65,9 @@ impl Options {
         }
         if let Some(address) = &low.metrics_listen {
             options.metrics = Some(super::listen::parse_metrics(address).map_err(Error::Together)?);
+        }
+        if let Some(policy) = low.policy.as_deref().filter(|policy| *policy != "auto") {
+            options.policy = Some(read_policy(policy)?);
         }
         let path =
             |path: &String| path.parse().map_err(|error| Error::Together(format!("-o ext_path: {error}")));

@@ -541,6 +541,22 @@ fn settings_are_those_of_memcached_in_its_order() {
     assert_eq!(names.len(), 79);
 }
 
+#[test]
+fn how_items_are_evicted_may_be_given() {
+    let of = |line: &str| {
+        read(line).map(|options| (options.optimise, options.policy.map(|policy| policy.to_string())))
+    };
+    let found = |line: &str| of(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    assert_eq!(found("-m 64"), (store::Optimise::Objects, None));
+    assert_eq!(found("-o policy=auto,optimise=bytes"), (store::Optimise::Bytes, None));
+    assert_eq!(found("-o policy=plain:25:2:100").1.as_deref(), Some("plain:25:2:100"));
+    check_error(
+        "-o policy=lru",
+        "-o policy: found `lru`, expected auto, or size or plain, the percent for new items (1 to 90), uses (1 to 3) and \
+         the percent of memory whose evicted items are remembered (20 to 280, in steps of 20), as in size:10:1:200",
+    );
+}
+
 #[track_caller]
 fn check_settings(line: &str, wanted: &str) {
     let settings = |options: Options| options.settings(&options.echo);
