@@ -61,12 +61,8 @@ const FOR_BYTES: [Policy; SIMULATED] = [
 pub(crate) const SIMULATED: usize = 7;
 /// The longest memory that ghosts have: their table tells apart no more.
 const GHOST_FIFTHS_MAX: u32 = 14;
-/// What a pass takes from an item of this size: after a change to larger items, small ones that nobody uses must go, too.
-fn at_least(size: u64, mean: u64) -> u64 {
-    size.max(mean / SIZE_LEAST)
-}
-
-/// Smaller items than a quarter of the mean size are treated as if they had that size.
+/// Smaller items than a quarter of the mean size are treated as if they had that size: after a change to larger items, small
+/// ones that nobody uses must go, too.
 const SIZE_LEAST: u64 = 4;
 /// Mean sizes of an item for which one use is enough to go to the main queue: items of nearly the same size are all alike.
 const SIZE_PER_USE: u64 = 2;
@@ -115,6 +111,11 @@ impl Policy {
         let rounded_up = draw % mean < weight % mean;
         frequency.checked_sub(weight / mean + u64::from(rounded_up))
     }
+}
+
+/// The size of an item, or the least that it counts as.
+fn at_least(size: u64, mean: u64) -> u64 {
+    size.max(mean / SIZE_LEAST)
 }
 
 /// A text that is not a policy.

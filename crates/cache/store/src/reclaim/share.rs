@@ -18,8 +18,8 @@ pub(crate) struct Activity {
 pub(super) struct SmallShare {
     /// At the beginning of the window.
     since: Activity,
-    /// Whether nothing in the main queue was read in the last window.
-    is_idle: bool,
+    /// Whether something in the main queue was read in the last window.
+    is_used: bool,
 }
 
 /// Percent of the memory that the small queue may take while the main queue is idle: half of the memory, and what was in the
@@ -31,13 +31,18 @@ const IDLE_PERCENT: u8 = 60;
 const WINDOW: u64 = 96;
 
 impl SmallShare {
+    /// Whether the main queue is in use: not before a window has shown that.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// The present share in percent, where the policy's is `percent`.
     pub(super) fn percent(&mut self, now: Activity, percent: u8) -> u8 {
         if now.stored - self.since.stored >= WINDOW {
-            self.is_idle = now.found_in_main == self.since.found_in_main;
+            self.is_used = now.found_in_main != self.since.found_in_main;
             self.since = now;
         }
-        if self.is_idle { percent.max(IDLE_PERCENT) } else { percent }
+        if self.is_used { percent } else { percent.max(IDLE_PERCENT) }
     }
 }
 
@@ -54,6 +59,8 @@ mod tests {
             now.found_in_main += found_in_main;
             share.percent(now, 10)
         };
+        assert_eq!(after(WINDOW - 1, 1), 60);
+        assert_eq!(after(1, 0), 10);
         assert_eq!(after(WINDOW - 1, 0), 10);
         assert_eq!(after(1, 0), 60);
         assert_eq!(after(WINDOW - 1, 1), 60);
