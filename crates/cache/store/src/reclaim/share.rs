@@ -7,7 +7,7 @@
 
 /// What sampled keys have shown so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Activity {
+pub(crate) struct QueueActivity {
     /// New items stored.
     pub(crate) stored: u64,
     /// Gets that found an item in the main queue.
@@ -17,7 +17,7 @@ pub(crate) struct Activity {
 #[derive(Debug, Default)]
 pub(super) struct SmallShare {
     /// At the beginning of the window.
-    since: Activity,
+    since: QueueActivity,
     /// Whether something in the main queue was read in the last window.
     is_used: bool,
 }
@@ -37,7 +37,7 @@ impl SmallShare {
     }
 
     /// The present share in percent, where the policy's is `percent`.
-    pub(super) fn percent(&mut self, now: Activity, percent: u8) -> u8 {
+    pub(super) fn percent(&mut self, now: QueueActivity, percent: u8) -> u8 {
         if now.stored - self.since.stored >= WINDOW {
             self.is_used = now.found_in_main != self.since.found_in_main;
             self.since = now;
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_small_queue_grows_only_while_nothing_in_the_main_queue_is_read() {
         let mut share = SmallShare::default();
-        let mut now = Activity::default();
+        let mut now = QueueActivity::default();
         let mut after = |stored, found_in_main| {
             now.stored += stored;
             now.found_in_main += found_in_main;
