@@ -12,6 +12,7 @@
 mod lists;
 mod picture;
 mod policies;
+mod policy;
 mod replay;
 mod trace;
 
@@ -20,9 +21,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
-use crate::policies::Policy;
-use crate::replay::{Replayed, Server};
-use crate::trace::{Trace, made};
+use crate::policy::PublishedPolicy;
+use crate::replay::{Replayed, ReplayedServer};
+use crate::trace::{ItemTrace, made};
 
 /// Misses of servers on traces, beside published policies in the same bytes
 #[derive(Parser)]
@@ -32,7 +33,7 @@ struct Arguments {
     traces: Option<PathBuf>,
     /// A server as NAME=COMMAND; the first one is what all others are compared with
     #[arg(long = "server", required = true)]
-    servers: Vec<Server>,
+    servers: Vec<ReplayedServer>,
     /// Memory limits in megabytes, for all traces; or TRACE=LIMIT[,LIMIT] for one
     #[arg(long, default_value = "16,64")]
     megabytes: Vec<String>,
@@ -121,7 +122,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn simulate(policy: &mut dyn Policy, trace: &Trace) -> Replayed {
+fn simulate(policy: &mut dyn PublishedPolicy, trace: &ItemTrace) -> Replayed {
     let mut replayed = Replayed::default();
     for request in trace.requests.iter().filter(|request| !policy.get(request)) {
         replayed.misses += 1;
@@ -134,7 +135,7 @@ fn columns(values: impl Iterator<Item = String>) -> String {
     values.map(|value| format!("{value:>10}")).collect()
 }
 
-fn traces(arguments: &Arguments) -> Result<Vec<(String, Trace)>> {
+fn traces(arguments: &Arguments) -> Result<Vec<(String, ItemTrace)>> {
     let Some(folder) = &arguments.traces else {
         let requests = arguments.requests.min(MADE_REQUESTS);
         return Ok(vec![
@@ -149,7 +150,7 @@ fn traces(arguments: &Arguments) -> Result<Vec<(String, Trace)>> {
     let is_trace = |path: &&PathBuf| path.extension().is_some_and(|end| end == "bin" || end == "csv");
     let read = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((name, Trace::read(path, arguments.requests)?))
+        Ok((name, ItemTrace::read(path, arguments.requests)?))
     };
     paths.iter().filter(is_trace).map(read).collect()
 }

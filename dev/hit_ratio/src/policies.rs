@@ -4,16 +4,10 @@ mod adaptive;
 mod by_frequency;
 mod queues;
 
-use crate::trace::Request;
-
-/// A cache that stores what it does not have.
-pub(crate) trait Policy {
-    /// Whether it has the item of the request; otherwise it stores it.
-    fn get(&mut self, request: &Request) -> bool;
-}
+use crate::policy::PublishedPolicy;
 
 /// Makes a policy for items below a number and a room of some bytes.
-type Make = fn(items: usize, room: u64) -> Box<dyn Policy>;
+type Make = fn(items: usize, room: u64) -> Box<dyn PublishedPolicy>;
 
 /// All policies by name.
 pub(crate) const ALL: [(&str, Make); 9] = [
@@ -31,15 +25,15 @@ pub(crate) const ALL: [(&str, Make); 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Trace, made};
+    use crate::trace::{ItemTrace, made};
 
-    fn misses(make: Make, trace: &Trace, room: u64) -> usize {
+    fn misses(make: Make, trace: &ItemTrace, room: u64) -> usize {
         let mut policy = make(trace.items, room);
         trace.requests.iter().filter(|request| !policy.get(request)).count()
     }
 
-    fn requests(keys: &[u64]) -> Trace {
-        Trace::new(keys.iter().map(|key| (*key, 100)))
+    fn requests(keys: &[u64]) -> ItemTrace {
+        ItemTrace::new(keys.iter().map(|key| (*key, 100)))
     }
 
     #[track_caller]
@@ -58,7 +52,7 @@ mod tests {
         check("Belady", &[1, 2, 3, 1, 2, 3], 2, 4);
         check("Belady", &[1, 2, 3, 4, 1, 1, 1], 2, 4);
         // 1 is used more often than 2 and 3.
-        check("GDSF", &[1, 1, 1, 2, 3, 2, 3, 1], 2, 5);
+        check("GDSF", &[1, 1, 1, 1, 1, 1, 2, 3, 2, 3, 1], 2, 5);
         // A scan of new keys leaves what was used twice.
         for name in ["S3-FIFO 1", "ARC", "LIRS", "W-TinyLFU"] {
             let mut keys: Vec<u64> = (0..400).map(|number| number % 40).collect();

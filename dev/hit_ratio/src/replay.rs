@@ -12,11 +12,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use stdx::prng::mix;
 
-use crate::trace::{Request, Trace};
+use crate::trace::{ItemTrace, TraceRequest};
 
 /// A server that is asked, as `NAME=COMMAND`; the command gets its port and its memory at its end.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
+pub(crate) struct ReplayedServer {
     pub(crate) name: String,
     command: Vec<String>,
 }
@@ -40,10 +40,10 @@ const STARTS_MAX: u32 = 5;
 const WAITS_MAX: u32 = 600;
 const KEY_LEN: u64 = 16;
 
-impl std::str::FromStr for Server {
+impl std::str::FromStr for ReplayedServer {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Server, String> {
+    fn from_str(text: &str) -> Result<ReplayedServer, String> {
         let Some((name, command)) = text.split_once('=') else {
             return Err("expected NAME=COMMAND, for example memcached=/usr/bin/memcached".into());
         };
@@ -51,13 +51,13 @@ impl std::str::FromStr for Server {
         if name.is_empty() || command.is_empty() {
             return Err("expected NAME=COMMAND, found an empty one".into());
         }
-        Ok(Server { name: name.into(), command })
+        Ok(ReplayedServer { name: name.into(), command })
     }
 }
 
-impl Server {
+impl ReplayedServer {
     /// Replays the trace against a new process with so many megabytes.
-    pub(crate) fn replay(&self, trace: &Trace, megabytes: u64) -> Result<Replayed> {
+    pub(crate) fn replay(&self, trace: &ItemTrace, megabytes: u64) -> Result<Replayed> {
         let (mut process, stream) = self.start(megabytes)?;
         let replayed = Client::new(stream)?.replay(trace);
         process.kill().and_then(|()| process.wait()).with_context(|| format!("end {}", self.name))?;
@@ -109,7 +109,7 @@ impl Client {
         })
     }
 
-    fn replay(&mut self, trace: &Trace) -> Result<Replayed> {
+    fn replay(&mut self, trace: &ItemTrace) -> Result<Replayed> {
         let mut replayed = Replayed::default();
         let mut batch_of = vec![0_u32; trace.items];
         let mut rest = &trace.requests[..];
@@ -117,7 +117,7 @@ impl Client {
         while !rest.is_empty() {
             batch += 1;
             let mut bytes = 0;
-            let is_new = |request: &&Request| {
+            let is_new = |request: &&TraceRequest| {
                 bytes += request.bytes;
                 bytes <= BATCH_BYTES.max(request.bytes)
                     && std::mem::replace(&mut batch_of[request.item as usize], batch) != batch
@@ -134,7 +134,7 @@ impl Client {
         }
         let mut last = vec![None; trace.items];
         trace.requests.iter().for_each(|request| last[request.item as usize] = Some(*request));
-        let all: Vec<Request> = last.into_iter().flatten().collect();
+        let all: Vec<TraceRequest> = last.into_iter().flatten().collect();
         for some in all.chunks(BATCH) {
             let sizes = self.sizes(some)?;
             replayed.stored_bytes += sizes.into_iter().flatten().map(|size| size + KEY_LEN).sum::<u64>();
@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// The sizes of the items' values, where they are found.
-    fn sizes(&mut self, requests: &[Request]) -> Result<Vec<Option<u64>>> {
+    fn sizes(&mut self, requests: &[TraceRequest]) -> Result<Vec<Option<u64>>> {
         let mut text = String::new();
         for request in requests {
             writeln!(text, "mg {} s\r", key(request.item))?;
@@ -165,7 +165,7 @@ impl Client {
         }
     }
 
-    fn store<'r>(&mut self, requests: impl Iterator<Item = &'r Request>) -> Result<()> {
+    fn store<'r>(&mut self, requests: impl Iterator<Item = &'r TraceRequest>) -> Result<()> {
         let mut bytes = Vec::new();
         for request in requests {
             let len = (request.bytes - KEY_LEN) as usize;

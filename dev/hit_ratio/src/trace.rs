@@ -12,7 +12,7 @@ pub(crate) mod made;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct TraceRequest {
     /// The number of the item, in the order of their first requests.
     pub(crate) item: u32,
     /// Bytes of its key and its value: those of its first request.
@@ -23,8 +23,8 @@ pub(crate) struct Request {
 
 /// All requests of a trace.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Trace {
-    pub(crate) requests: Vec<Request>,
+pub(crate) struct ItemTrace {
+    pub(crate) requests: Vec<TraceRequest>,
     /// How many different items there are.
     pub(crate) items: usize,
 }
@@ -32,32 +32,32 @@ pub(crate) struct Trace {
 /// Bytes of one request in a file.
 const ENTRY: usize = 24;
 
-impl Trace {
+impl ItemTrace {
     /// A trace of objects and their bytes.
-    pub(crate) fn new(uses: impl Iterator<Item = (u64, u32)>) -> Trace {
+    pub(crate) fn new(uses: impl Iterator<Item = (u64, u32)>) -> ItemTrace {
         let mut known = HashMap::<u64, (u32, u64)>::new();
-        let mut requests: Vec<Request> = uses
+        let mut requests: Vec<TraceRequest> = uses
             .map(|(object, bytes)| {
                 let item = known.len() as u32;
                 let (item, bytes) = *known.entry(object).or_insert((item, u64::from(bytes).max(BYTES_MIN)));
-                Request { item, bytes, next: u64::MAX }
+                TraceRequest { item, bytes, next: u64::MAX }
             })
             .collect();
         let mut next = vec![u64::MAX; known.len()];
         for (number, request) in requests.iter_mut().enumerate().rev() {
             request.next = std::mem::replace(&mut next[request.item as usize], number as u64);
         }
-        Trace { requests, items: known.len() }
+        ItemTrace { requests, items: known.len() }
     }
 
     /// Reads a file, at most `requests_max` of its requests.
-    pub(crate) fn read(path: &Path, requests_max: usize) -> Result<Trace> {
+    pub(crate) fn read(path: &Path, requests_max: usize) -> Result<ItemTrace> {
         let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("bin") => {
                 ensure!(bytes.len() % ENTRY == 0, "{}: expected entries of {ENTRY} bytes", path.display());
                 let entries = bytes.chunks_exact(ENTRY).take(requests_max);
-                Ok(Trace::new(entries.map(|entry| {
+                Ok(ItemTrace::new(entries.map(|entry| {
                     let object = entry[4..12].try_into().expect("8 bytes");
                     let bytes = entry[12..16].try_into().expect("4 bytes");
                     (u64::from_le_bytes(object), u32::from_le_bytes(bytes))
@@ -75,7 +75,7 @@ impl Trace {
                 };
                 let uses: Vec<(u64, u32)> =
                     text.lines().take(requests_max).enumerate().map(use_of).collect::<Result<_>>()?;
-                Ok(Trace::new(uses.into_iter()))
+                Ok(ItemTrace::new(uses.into_iter()))
             }
             _ => bail!("{}: expected a file *.bin or *.csv", path.display()),
         }
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn requests_know_their_next_use_and_keep_their_first_size() {
-        let trace = Trace::new([(70, 100), (80, 200), (70, 300)].into_iter());
-        let request = |item, bytes, next| Request { item, bytes, next };
+        let trace = ItemTrace::new([(70, 100), (80, 200), (70, 300)].into_iter());
+        let request = |item, bytes, next| TraceRequest { item, bytes, next };
         assert_eq!(
             trace.requests,
             [request(0, 100, 2), request(1, 200, u64::MAX), request(0, 100, u64::MAX)]

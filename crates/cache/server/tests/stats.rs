@@ -150,7 +150,7 @@ fn a_memory_limit_below_the_minimum_is_refused_with_the_minimum() {
     let peer = server.host.connect();
     server.set(peer, "kept", "value");
     let reply = server.ask(peer, "cache_memlimit 8\r\n");
-    assert_eq!(reply, "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 22m\r\n");
+    assert_eq!(reply, "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 23m\r\n");
     assert_eq!(
         server.ask(peer, "cache_memlimit 8 noreply\r\nget kept\r\n"),
         "VALUE kept 0 5\r\nvalue\r\nEND\r\n"

@@ -5,8 +5,8 @@ use crate::index::{Index, LOCATIONS_END};
 use crate::manifest::numbers::Damaged;
 use crate::memory::system::Huge;
 use crate::reclaim::ghost::Ghosts;
-use crate::reclaim::policy::{Optimise, Policy};
-use crate::reclaim::sample::Sample;
+use crate::reclaim::policy::{EvictionPolicy, Optimise};
+use crate::reclaim::sample::KeySample;
 use crate::tier::config::FlashConfig;
 use crate::tier::state::Tier;
 
@@ -40,7 +40,7 @@ pub struct Config {
     /// What eviction keeps low.
     pub optimise: Optimise,
     /// How it evicts; `None`: as a sample of the keys shows to be best.
-    pub policy: Option<Policy>,
+    pub policy: Option<EvictionPolicy>,
     /// A tier of flash for items that memory has no room for; `None`: they are gone.
     pub flash: Option<FlashConfig>,
 }
@@ -153,7 +153,7 @@ impl Layout {
     /// What a store of this layout always has in memory.
     pub(crate) fn fixed_bytes(&self, flash: Option<&FlashConfig>) -> u64 {
         let tier = flash.map_or(0, |flash| Tier::fixed_bytes(flash, self.limit_bytes));
-        let beside = Ghosts::bytes_for(self.limit_bytes) + Sample::bytes_for(self.limit_bytes);
+        let beside = Ghosts::bytes_for(self.limit_bytes) + KeySample::bytes_for(self.limit_bytes);
         Index::fixed_bytes(self.shards) + beside + tier
     }
 

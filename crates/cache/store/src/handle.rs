@@ -10,7 +10,7 @@ use crate::memory::large::{LargeValue, charge_max};
 use crate::memory::unused::STEP_MAX;
 use crate::operations::join::buffers::JoinBuffers;
 use crate::operations::request::Miss;
-use crate::reclaim::sample::Noted;
+use crate::reclaim::sample::NotedUses;
 use crate::reclaim::state::Wanted;
 use crate::segment::Taker;
 use crate::segment::open::Class;
@@ -46,7 +46,7 @@ pub struct Handle {
     /// Bytes that may still be copied in this turn to join values.
     pub(crate) copied_left: usize,
     /// Uses of sampled keys.
-    pub(crate) noted: Noted,
+    pub(crate) noted: NotedUses,
     /// Buffer for values that are changed.
     pub(crate) scratch: Vec<u8>,
     /// Cache lines of the record that was read last: as many lines are prefetched, because consecutive
@@ -135,7 +135,7 @@ impl Handle {
             join: JoinBuffers::default(),
             records_left: RECORDS_PER_TURN,
             copied_left: COPIED_PER_TURN,
-            noted: Noted::default(),
+            noted: NotedUses::default(),
             scratch: Vec::new(),
             lines: 2,
         }

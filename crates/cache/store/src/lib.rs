@@ -73,7 +73,7 @@ pub use operations::request::{
     Arithmetic, Change, Condition, Counted, Delete, Deleted, Direction, Look, MetaGet, Miss, NewValue,
     Stored, Vivify,
 };
-pub use reclaim::policy::{NoPolicy, Optimise, Policy};
+pub use reclaim::policy::{EvictionPolicy, NoPolicy, Optimise};
 pub use reclaim::sample::PolicyState;
 pub use statistics::{Counts, Statistics};
 pub use store::Store;

@@ -204,7 +204,10 @@ impl Store {
         if self.segments.is_short() {
             self.sample.set_capacity(bytes);
         }
-        reclaim.share.percent(self.sample.activity(), self.sample.policy().small_percent)
+        let (percent, activity) = (self.sample.policy().small_percent, self.sample.activity());
+        let while_idle = reclaim.share.percent(activity, percent);
+        // An item that must stay may be most of the main queue: emptying that again and again would make no room.
+        if reclaim.wanted.spared.is_some() { percent } else { while_idle }
     }
 
     fn victim_policy(&self) -> VictimPolicy {

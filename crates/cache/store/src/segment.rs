@@ -622,7 +622,7 @@ impl Segments {
     }
 }
 
-/// Policy for the choice of a victim.
+/// EvictionPolicy for the choice of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VictimPolicy {
     /// Only segments in which everything is expired or flushed.

@@ -21,7 +21,7 @@ use crate::memory::system::{Huge, check_available, unpromised};
 use crate::memory::unused::STEP_MAX;
 use crate::operations::join::claim::Joins;
 use crate::reclaim::ghost::Ghosts;
-use crate::reclaim::sample::Sample;
+use crate::reclaim::sample::KeySample;
 use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
 use crate::segment::open::{CLASSES, OpenSet};
@@ -56,7 +56,7 @@ pub struct Store {
     pub(crate) joins: Arc<Joins>,
     pub(crate) ghosts: Ghosts,
     /// Uses of some keys, and the policy of eviction that follows from them.
-    pub(crate) sample: Sample,
+    pub(crate) sample: KeySample,
     pub(crate) open_sets: Box<[OpenSet]>,
     pub(crate) reclaim: Mutex<Reclaim>,
     /// Whether [`Handle::begin_turn`](crate::Handle::begin_turn) should look for something to reclaim.
@@ -165,7 +165,7 @@ impl Store {
             uploads: Arc::default(),
             joins: Arc::default(),
             ghosts,
-            sample: Sample::new(limit, config.evict, config.optimise, config.policy),
+            sample: KeySample::new(limit, config.evict, config.optimise, config.policy),
             open_sets: (0..sets).map(|_| OpenSet::default()).collect(),
             reclaim: Mutex::default(),
             housekeeping: AtomicBool::new(false),
@@ -223,7 +223,7 @@ impl Store {
 
     /// Bytes of what decides about evictions: ghosts, and the sample of keys.
     pub(crate) fn policy_bytes(&self) -> u64 {
-        self.ghosts.bytes() + Sample::bytes_for(self.layout.limit_bytes)
+        self.ghosts.bytes() + KeySample::bytes_for(self.layout.limit_bytes)
     }
 
     /// Bytes that a flash tier always has in memory.
@@ -366,7 +366,7 @@ impl Store {
             index_home_slots: self.index.home_slots(),
             large_bytes: self.large.bytes(),
             ghost_bytes: self.ghosts.bytes(),
-            sample_bytes: Sample::bytes_for(self.layout.limit_bytes),
+            sample_bytes: KeySample::bytes_for(self.layout.limit_bytes),
             policy: self.sample.state(),
             evicted_idle_s: self.evicted_idle_s.load(Relaxed),
             segments: self.segments.statistics(),

@@ -1,8 +1,8 @@
 //! ARC and LIRS, with bytes in place of pages.
 
-use super::Policy;
 use crate::lists::Lists;
-use crate::trace::Request;
+use crate::policy::PublishedPolicy;
+use crate::trace::TraceRequest;
 
 /// Recent and frequent items, whose shares follow the ghosts of both (Megiddo and Modha, 2003).
 pub(crate) struct Arc {
@@ -41,8 +41,8 @@ impl Arc {
     }
 }
 
-impl Policy for Arc {
-    fn get(&mut self, request: &Request) -> bool {
+impl PublishedPolicy for Arc {
+    fn get(&mut self, request: &TraceRequest) -> bool {
         let list = self.lists.list_of(request.item);
         if let Some(RECENT | FREQUENT) = list {
             self.lists.push(request.item, FREQUENT, request.bytes);
@@ -147,9 +147,9 @@ impl Lirs {
     }
 }
 
-impl Policy for Lirs {
-    fn get(&mut self, request: &Request) -> bool {
-        let Request { item, bytes, .. } = *request;
+impl PublishedPolicy for Lirs {
+    fn get(&mut self, request: &TraceRequest) -> bool {
+        let TraceRequest { item, bytes, .. } = *request;
         if self.is_short[item as usize] {
             self.stack.push(item, 0, bytes);
             self.prune();
@@ -163,7 +163,7 @@ impl Policy for Lirs {
             self.queues.remove(item);
             self.make_room(bytes);
         }
-        let was_stacked = was_stacked && self.stack.is_in(item, 0) || was_stacked && found;
+        let was_stacked = was_stacked && (found || self.stack.is_in(item, 0));
         self.stack.push(item, 0, bytes);
         let has_room = self.short_bytes + bytes <= self.short_room();
         if was_stacked || !found && has_room && self.queues.items(STORED) == 0 {

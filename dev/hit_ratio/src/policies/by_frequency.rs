@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Policy;
 use crate::lists::Lists;
-use crate::trace::Request;
+use crate::policy::PublishedPolicy;
+use crate::trace::TraceRequest;
 use stdx::prng::mix;
 
 /// Items by their uses per byte, and the age of the cache (Cherkasova, 1998).
@@ -27,9 +27,9 @@ impl Gdsf {
     }
 }
 
-impl Policy for Gdsf {
-    fn get(&mut self, request: &Request) -> bool {
-        let Request { item, bytes, .. } = *request;
+impl PublishedPolicy for Gdsf {
+    fn get(&mut self, request: &TraceRequest) -> bool {
+        let TraceRequest { item, bytes, .. } = *request;
         let at = item as usize;
         let found = self.uses[at] > 0;
         if found {
@@ -71,9 +71,9 @@ impl Belady {
     }
 }
 
-impl Policy for Belady {
-    fn get(&mut self, request: &Request) -> bool {
-        let Request { item, bytes, next } = *request;
+impl PublishedPolicy for Belady {
+    fn get(&mut self, request: &TraceRequest) -> bool {
+        let TraceRequest { item, bytes, next } = *request;
         let before = self.stored[item as usize].take();
         if let Some((next, bytes)) = before {
             self.order.remove(&(next, item));
@@ -166,9 +166,9 @@ impl WindowTinyLfu {
     }
 }
 
-impl Policy for WindowTinyLfu {
-    fn get(&mut self, request: &Request) -> bool {
-        let Request { item, bytes, .. } = *request;
+impl PublishedPolicy for WindowTinyLfu {
+    fn get(&mut self, request: &TraceRequest) -> bool {
+        let TraceRequest { item, bytes, .. } = *request;
         self.count(item);
         let list = self.lists.list_of(item);
         match list {

@@ -1,8 +1,8 @@
 //! LRU, SIEVE and S3-FIFO.
 
-use super::Policy;
 use crate::lists::Lists;
-use crate::trace::Request;
+use crate::policy::PublishedPolicy;
+use crate::trace::TraceRequest;
 
 /// Evicts what was used longest ago.
 pub(crate) struct Lru {
@@ -16,8 +16,8 @@ impl Lru {
     }
 }
 
-impl Policy for Lru {
-    fn get(&mut self, request: &Request) -> bool {
+impl PublishedPolicy for Lru {
+    fn get(&mut self, request: &TraceRequest) -> bool {
         let found = self.lists.is_in(request.item, 0);
         if !found && request.bytes > self.room {
             return false;
@@ -53,8 +53,8 @@ impl Sieve {
     }
 }
 
-impl Policy for Sieve {
-    fn get(&mut self, request: &Request) -> bool {
+impl PublishedPolicy for Sieve {
+    fn get(&mut self, request: &TraceRequest) -> bool {
         if self.lists.is_in(request.item, 0) {
             self.visited[request.item as usize] = true;
             return true;
@@ -108,8 +108,8 @@ impl S3Fifo {
     }
 }
 
-impl Policy for S3Fifo {
-    fn get(&mut self, request: &Request) -> bool {
+impl PublishedPolicy for S3Fifo {
+    fn get(&mut self, request: &TraceRequest) -> bool {
         let list = self.lists.list_of(request.item);
         if matches!(list, Some(SMALL | MAIN)) {
             let uses = &mut self.uses[request.item as usize];

@@ -1,16 +1,16 @@
 //! Small traces of our own making, for tests and for a first look: always the same.
 
-use super::Trace;
+use super::ItemTrace;
 use stdx::prng::{Prng, mix};
 
 /// Some items are used much more often than others; all are of the same size. Now and then comes a scan.
-pub(crate) fn equal_sizes(requests: usize) -> Trace {
-    Trace::new(uses(requests, 1).map(|object| (object, 100)))
+pub(crate) fn equal_sizes(requests: usize) -> ItemTrace {
+    ItemTrace::new(uses(requests, 1).map(|object| (object, 100)))
 }
 
 /// The same, of mixed sizes.
-pub(crate) fn mixed_sizes(requests: usize) -> Trace {
-    Trace::new(uses(requests, 2).map(|object| (object, 100 + (mix(object) % 3900) as u32)))
+pub(crate) fn mixed_sizes(requests: usize) -> ItemTrace {
+    ItemTrace::new(uses(requests, 2).map(|object| (object, 100 + (mix(object) % 3900) as u32)))
 }
 
 fn uses(requests: usize, seed: u64) -> impl Iterator<Item = u64> {

@@ -51,7 +51,7 @@ pub struct Options {
     /// `-o optimise`: what eviction keeps low.
     pub optimise: store::Optimise,
     /// `-o policy`: how items are evicted; `None`: as a sample of the keys shows to be best.
-    pub policy: Option<store::Policy>,
+    pub policy: Option<store::EvictionPolicy>,
     /// Not `-C`: items carry a compare-and-swap number.
     pub cas: bool,
     /// `-L`: ask for large pages.

@@ -7,7 +7,7 @@ use stdx::prng::Prng;
 
 use super::*;
 
-struct Sample {
+struct KeySample {
     index: Index,
     budget: Arc<Budget>,
     /// The hash of the entry at each location; 0 is no location.
@@ -17,19 +17,19 @@ struct Sample {
     on_flash: BTreeSet<usize>,
 }
 
-impl Sample {
-    fn new(shards: usize, pages: usize) -> Sample {
-        Sample::of_depth(shards, pages, DEPTH_MAX)
+impl KeySample {
+    fn new(shards: usize, pages: usize) -> KeySample {
+        KeySample::of_depth(shards, pages, DEPTH_MAX)
     }
 
-    fn of_depth(shards: usize, pages: usize, depth_max: u32) -> Sample {
+    fn of_depth(shards: usize, pages: usize, depth_max: u32) -> KeySample {
         let budget = Arc::new(Budget::new((pages * PAGE) as u64));
         let backing = Backing::Anonymous;
         let index =
             Index::new(shards, pages, depth_max, Huge::No, &backing, Arc::default(), Arc::clone(&budget));
         let index = index.unwrap();
         index.begin();
-        Sample { index, budget, hashes: vec![0], there: BTreeSet::new(), on_flash: BTreeSet::new() }
+        KeySample { index, budget, hashes: vec![0], there: BTreeSet::new(), on_flash: BTreeSet::new() }
     }
 
     /// A page, charged as [`crate::Handle`] does.
@@ -129,7 +129,7 @@ impl Sample {
 #[test]
 fn entries_move_to_flash_and_back_through_splits_and_mergers() {
     let count = if cfg!(miri) { 600 } else { 60_000 };
-    let mut sample = Sample::of_depth(4, 1024, FLASH_DEPTH_MAX);
+    let mut sample = KeySample::of_depth(4, 1024, FLASH_DEPTH_MAX);
     let mut prng = Prng::new(7);
     for i in 1..=count {
         sample.insert(prng.next_u64());
@@ -159,7 +159,7 @@ fn entries_move_to_flash_and_back_through_splits_and_mergers() {
 
 #[test]
 fn directories_have_as_many_levels_as_slots_have_low_bits() {
-    let mut sample = Sample::of_depth(1, 4096, FLASH_DEPTH_MAX);
+    let mut sample = KeySample::of_depth(1, 4096, FLASH_DEPTH_MAX);
     let mut prng = Prng::new(9);
     let refused = loop {
         let hash = prng.next_u64();
@@ -196,7 +196,7 @@ fn directories_have_as_many_levels_as_slots_have_low_bits() {
 #[test]
 fn entries_are_found_until_they_are_removed_through_any_number_of_splits() {
     let count = if cfg!(miri) { 600 } else { 60_000 };
-    let mut sample = Sample::new(4, 1024);
+    let mut sample = KeySample::new(4, 1024);
     let mut prng = Prng::new(1);
     for _ in 0..count {
         sample.insert(prng.next_u64());
@@ -216,7 +216,7 @@ fn entries_are_found_until_they_are_removed_through_any_number_of_splits() {
 
 #[test]
 fn a_crowded_home_uses_the_whole_stash_and_gives_it_back() {
-    let mut sample = Sample::new(1, 16);
+    let mut sample = KeySample::new(1, 16);
     // All of one home and one tag; only the directory bits differ.
     for low in 0..72 {
         sample.insert(low);
@@ -235,7 +235,7 @@ fn a_crowded_home_uses_the_whole_stash_and_gives_it_back() {
 
 #[test]
 fn a_page_is_well_filled_when_it_splits() {
-    let mut sample = Sample::new(1, 16);
+    let mut sample = KeySample::new(1, 16);
     let mut prng = Prng::new(3);
     while sample.index.pages() == 1 {
         sample.insert(prng.next_u64());
@@ -245,7 +245,7 @@ fn a_page_is_well_filled_when_it_splits() {
 
 #[test]
 fn uses_are_counted_up_to_three() {
-    let mut sample = Sample::new(1, 2);
+    let mut sample = KeySample::new(1, 2);
     sample.insert(99);
     let mut lock = sample.index.lock(99);
     for expected in [0, 1, 2, 3, 3] {
@@ -262,7 +262,7 @@ fn uses_are_counted_up_to_three() {
 #[test]
 fn the_index_shrinks_to_its_initial_size_as_entries_leave() {
     let count = if cfg!(miri) { 3_000 } else { 60_000 };
-    let mut sample = Sample::new(4, 1024);
+    let mut sample = KeySample::new(4, 1024);
     let mut prng = Prng::new(4);
     (0..count).for_each(|_| sample.insert(prng.next_u64()));
     let most = sample.index.pages();
@@ -287,7 +287,7 @@ fn the_index_shrinks_to_its_initial_size_as_entries_leave() {
 
 #[test]
 fn a_page_whose_entries_would_stay_together_is_not_split() {
-    let mut sample = Sample::new(1, 16);
+    let mut sample = KeySample::new(1, 16);
     // One home, and the same directory bits but for the highest of 20.
     (0..72).for_each(|i| sample.insert((i & 7) << 17));
     let mut lock = sample.index.lock(0);
@@ -300,7 +300,7 @@ fn a_page_whose_entries_would_stay_together_is_not_split() {
 #[test]
 fn the_limit_bounds_the_depth_of_a_directory() {
     // Address space for 1,024 pages, and memory for 16: seven bits.
-    let mut sample = Sample::new(1, 1024);
+    let mut sample = KeySample::new(1, 1024);
     sample.budget.set_limit(16 * PAGE as u64);
     let bytes = sample.index.missing_bytes(7);
     assert!(sample.budget.charge(bytes));
@@ -329,7 +329,7 @@ fn the_limit_bounds_the_depth_of_a_directory() {
 fn a_scan_beside_splits_and_mergers_shows_what_stays_exactly_once() {
     let count = if cfg!(miri) { 1_000 } else { 8_000 };
     for seed in 0..20 {
-        let mut sample = Sample::new(1, 1024);
+        let mut sample = KeySample::new(1, 1024);
         let mut prng = Prng::new(seed);
         (0..count).for_each(|_| sample.insert(prng.next_u64()));
         // Seven of eight entries are removed and others inserted while the scan is under way.

@@ -6,7 +6,7 @@ use crate::index::hash::Key;
 use crate::operations::new_item::{Body, NewItem};
 use crate::operations::put::put;
 use crate::operations::request::{Delete, Deleted};
-use crate::reclaim::miniature::Use;
+use crate::reclaim::miniature::KeyUse;
 use crate::segment::record::{BINARY_KEY, CasOffset, Header, LARGE, Record, STALE, TOKEN_SENT};
 use crate::shard::Locked;
 use crate::store::Store;
@@ -57,7 +57,7 @@ impl Handle {
         if !request.mark_stale && !request.drop_value {
             let len = record.len(&lock);
             if self.noted.samples(key.hash) {
-                self.noted.add(key.hash, Use::Gone, &store.sample);
+                self.noted.add(key.hash, KeyUse::Gone, &store.sample);
             }
             store.unlink(&mut lock, slot, &self.counters);
             return Ok(Deleted::Deleted { len });

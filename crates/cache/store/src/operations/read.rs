@@ -9,7 +9,7 @@ use crate::memory::large::LargeValue;
 use crate::operations::new_item::{Body, NewItem};
 use crate::operations::put::put;
 use crate::operations::request::{Look, MetaGet};
-use crate::reclaim::miniature::Use;
+use crate::reclaim::miniature::KeyUse;
 use crate::segment::Queue;
 use crate::segment::record::{BINARY_KEY, FETCHED, Record, STALE, TOKEN_SENT};
 use crate::shard::Locked;
@@ -271,8 +271,8 @@ impl Store {
 
     /// The use of an item by a get, for the sample.
     #[cold]
-    fn found(&self, lock: &Locked<'_>, slot: Slot) -> Use {
-        Use::Found {
+    fn found(&self, lock: &Locked<'_>, slot: Slot) -> KeyUse {
+        KeyUse::Found {
             bytes: self.bytes_of(lock, slot),
             main: self.segments.queue(self.segments.of(slot.at())) == Queue::Main,
         }
@@ -280,10 +280,10 @@ impl Store {
 
     /// The use of a key by which its item was stored.
     #[cold]
-    pub(crate) fn stored(&self, lock: &Locked<'_>, key: &Key<'_>, new: bool) -> Use {
+    pub(crate) fn stored(&self, lock: &Locked<'_>, key: &Key<'_>, new: bool) -> KeyUse {
         let is_key = |at: usize| self.segments.record(at).key() == key.bytes;
         let slot = self.index.find(lock, key.hash, is_key).expect("it was just stored");
-        Use::Stored { bytes: self.bytes_of(lock, slot), new }
+        KeyUse::Stored { bytes: self.bytes_of(lock, slot), new }
     }
 
     fn bytes_of(&self, lock: &Locked<'_>, slot: Slot) -> u32 {

@@ -7,12 +7,12 @@
 //! The model that the decisions are tested with is in `miniature/tests.rs`.
 
 use super::ghost::{AGES_PER_MEMORY, Ghosts};
-use super::policy::{Optimise, Policy, SIMULATED};
+use super::policy::{EvictionPolicy, Optimise, SIMULATED};
 use stdx::prng::mix;
 
 /// What a sampled key was used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum KeyUse {
     /// A get found it. Its bytes, and whether it lay in the main queue.
     Found { bytes: u32, main: bool },
     /// A get did not.
@@ -66,7 +66,7 @@ struct Row {
 /// One miniature.
 #[derive(Clone, Debug)]
 struct Cache {
-    policy: Policy,
+    policy: EvictionPolicy,
     queues: [List; QUEUES],
     /// Misses, or bytes of them: halved at the end of each epoch.
     missed: u64,
@@ -119,8 +119,12 @@ impl Miniatures {
     /// For a memory limit of `limit` bytes; it begins with the first candidate.
     pub(crate) fn new(limit: u64, optimise: Optimise) -> Miniatures {
         let rows_max = Miniatures::rows_for(limit);
-        let cache =
-            |policy: &Policy| Cache { policy: *policy, queues: Default::default(), missed: 0, steps: 0 };
+        let cache = |policy: &EvictionPolicy| Cache {
+            policy: *policy,
+            queues: Default::default(),
+            missed: 0,
+            steps: 0,
+        };
         Miniatures {
             optimise,
             rows: vec![Row::default()],
@@ -176,7 +180,7 @@ impl Miniatures {
     }
 
     /// One use of a sampled key. If there are many in one second, fewer keys are sampled from now on.
-    pub(crate) fn note(&mut self, hash: u64, usage: Use, now: u32) {
+    pub(crate) fn note(&mut self, hash: u64, usage: KeyUse, now: u32) {
         if self.second != now {
             (self.second, self.uses) = (now, 0);
         }
@@ -190,18 +194,18 @@ impl Miniatures {
         }
         let found = self.find(hash);
         match usage {
-            Use::Gone => {
+            KeyUse::Gone => {
                 if let Some(row) = found {
                     (0..SIMULATED).for_each(|number| self.remove(number, row));
                     self.drop_row(row);
                 }
             }
-            Use::Missed => {
+            KeyUse::Missed => {
                 let bytes = found.map_or(0, |row| self.rows[usize::from(row)].bytes);
                 (0..SIMULATED).for_each(|number| self.count_get(number, found, bytes));
                 self.end_get();
             }
-            Use::Found { bytes, .. } => {
+            KeyUse::Found { bytes, .. } => {
                 let Some(row) = found.or_else(|| self.new_row(hash, bytes)) else { return };
                 for number in 0..SIMULATED {
                     self.count_get(number, Some(row), bytes);
@@ -209,7 +213,7 @@ impl Miniatures {
                 }
                 self.end_get();
             }
-            Use::Stored { bytes, .. } => {
+            KeyUse::Stored { bytes, .. } => {
                 let Some(row) = found.or_else(|| self.new_row(hash, bytes)) else { return };
                 self.resize(row, bytes);
                 (0..SIMULATED).for_each(|number| self.insert(number, row));
@@ -322,7 +326,7 @@ impl Miniatures {
         }
     }
 
-    fn forget_ghosts(&mut self, number: usize, room: u64, policy: Policy) {
+    fn forget_ghosts(&mut self, number: usize, room: u64, policy: EvictionPolicy) {
         let bytes_max = room / AGES_PER_MEMORY * u64::from(policy.ghost_fifths);
         let rows_max = (self.ghosts_max >> self.rate_log2).max(1);
         loop {

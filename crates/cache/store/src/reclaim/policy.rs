@@ -22,7 +22,7 @@ pub enum Optimise {
 
 /// One choice of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct EvictionPolicy {
     /// Percent of the memory that the small queue may take while the main queue is in use.
     pub small_percent: u8,
     /// Uses in the small queue that send an item to the main queue.
@@ -36,37 +36,33 @@ pub struct Policy {
 /// The policies among which the miniature caches choose, where gets that miss count. The first one is the one to begin with:
 /// on public traces it misses least as the only one. Of the others each is the best of some trace; the last one is for loads
 /// whose sizes say nothing (decision 104).
-const FOR_OBJECTS: [Policy; SIMULATED] = [
-    Policy { small_percent: 10, threshold: 1, ghost_fifths: 5, by_size: true },
-    Policy { small_percent: 2, threshold: 1, ghost_fifths: 10, by_size: true },
-    Policy { small_percent: 20, threshold: 1, ghost_fifths: 5, by_size: true },
-    Policy { small_percent: 2, threshold: 1, ghost_fifths: 5, by_size: true },
-    Policy { small_percent: 2, threshold: 2, ghost_fifths: 10, by_size: true },
-    Policy { small_percent: 20, threshold: 1, ghost_fifths: 10, by_size: true },
-    Policy { small_percent: 10, threshold: 1, ghost_fifths: 10, by_size: false },
+const FOR_OBJECTS: [EvictionPolicy; SIMULATED] = [
+    EvictionPolicy { small_percent: 10, threshold: 1, ghost_fifths: 5, by_size: true },
+    EvictionPolicy { small_percent: 2, threshold: 1, ghost_fifths: 10, by_size: true },
+    EvictionPolicy { small_percent: 20, threshold: 1, ghost_fifths: 5, by_size: true },
+    EvictionPolicy { small_percent: 2, threshold: 1, ghost_fifths: 5, by_size: true },
+    EvictionPolicy { small_percent: 2, threshold: 2, ghost_fifths: 10, by_size: true },
+    EvictionPolicy { small_percent: 20, threshold: 1, ghost_fifths: 10, by_size: true },
+    EvictionPolicy { small_percent: 10, threshold: 1, ghost_fifths: 10, by_size: false },
 ];
 
 /// The same, where bytes that are missed count.
-const FOR_BYTES: [Policy; SIMULATED] = [
-    Policy { small_percent: 10, threshold: 1, ghost_fifths: 10, by_size: false },
-    Policy { small_percent: 2, threshold: 1, ghost_fifths: 10, by_size: false },
-    Policy { small_percent: 20, threshold: 1, ghost_fifths: 5, by_size: false },
-    Policy { small_percent: 2, threshold: 1, ghost_fifths: 5, by_size: false },
-    Policy { small_percent: 2, threshold: 2, ghost_fifths: 10, by_size: false },
-    Policy { small_percent: 20, threshold: 1, ghost_fifths: 10, by_size: false },
-    Policy { small_percent: 10, threshold: 1, ghost_fifths: 5, by_size: false },
+const FOR_BYTES: [EvictionPolicy; SIMULATED] = [
+    EvictionPolicy { small_percent: 10, threshold: 1, ghost_fifths: 10, by_size: false },
+    EvictionPolicy { small_percent: 2, threshold: 1, ghost_fifths: 10, by_size: false },
+    EvictionPolicy { small_percent: 20, threshold: 1, ghost_fifths: 5, by_size: false },
+    EvictionPolicy { small_percent: 2, threshold: 1, ghost_fifths: 5, by_size: false },
+    EvictionPolicy { small_percent: 2, threshold: 2, ghost_fifths: 10, by_size: false },
+    EvictionPolicy { small_percent: 20, threshold: 1, ghost_fifths: 10, by_size: false },
+    EvictionPolicy { small_percent: 10, threshold: 1, ghost_fifths: 5, by_size: false },
 ];
 
 /// Policies that are simulated at the same time.
 pub(crate) const SIMULATED: usize = 7;
 /// The longest memory that ghosts have: their table tells apart no more.
 const GHOST_FIFTHS_MAX: u32 = 14;
-/// What a pass takes from an item of this size: after a change to larger items, small ones that nobody uses must go, too.
-fn at_least(size: u64, mean: u64) -> u64 {
-    size.max(mean / SIZE_LEAST)
-}
-
-/// Smaller items than a quarter of the mean size are treated as if they had that size.
+/// Smaller items than a quarter of the mean size are treated as if they had that size: after a change to larger items, small
+/// ones that nobody uses must go, too.
 const SIZE_LEAST: u64 = 4;
 /// Mean sizes of an item for which one use is enough to go to the main queue: items of nearly the same size are all alike.
 const SIZE_PER_USE: u64 = 2;
@@ -75,7 +71,7 @@ const GHOST_PERCENT: u32 = 20;
 
 impl Optimise {
     /// The policies among which is chosen.
-    pub(crate) fn candidates(self) -> &'static [Policy; SIMULATED] {
+    pub(crate) fn candidates(self) -> &'static [EvictionPolicy; SIMULATED] {
         match self {
             Optimise::Objects => &FOR_OBJECTS,
             Optimise::Bytes => &FOR_BYTES,
@@ -83,13 +79,13 @@ impl Optimise {
     }
 }
 
-impl Default for Policy {
-    fn default() -> Policy {
+impl Default for EvictionPolicy {
+    fn default() -> EvictionPolicy {
         Optimise::default().candidates()[0]
     }
 }
 
-impl Policy {
+impl EvictionPolicy {
     /// Whether an item at the end of the small queue goes to the main queue. `mean` is the mean size of items, and `draw` is
     /// random.
     pub(crate) fn promotes(&self, frequency: u64, size: u64, mean: u64, draw: u64) -> bool {
@@ -117,15 +113,20 @@ impl Policy {
     }
 }
 
+/// The size of an item, or the least that it counts as.
+fn at_least(size: u64, mean: u64) -> u64 {
+    size.max(mean / SIZE_LEAST)
+}
+
 /// A text that is not a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPolicy;
 
 /// As `-o policy=` accepts it: `size` or `plain`, the small queue's percent, the uses, percent of the memory for ghosts.
-impl FromStr for Policy {
+impl FromStr for EvictionPolicy {
     type Err = NoPolicy;
 
-    fn from_str(text: &str) -> Result<Policy, NoPolicy> {
+    fn from_str(text: &str) -> Result<EvictionPolicy, NoPolicy> {
         let mut parts = text.split(':');
         let by_size = match parts.next() {
             Some("size") => true,
@@ -141,13 +142,18 @@ impl FromStr for Policy {
         if percent % GHOST_PERCENT != 0 || parts.next().is_some() {
             return Err(NoPolicy);
         }
-        Ok(Policy { small_percent, threshold, ghost_fifths: (percent / GHOST_PERCENT) as u8, by_size })
+        Ok(EvictionPolicy {
+            small_percent,
+            threshold,
+            ghost_fifths: (percent / GHOST_PERCENT) as u8,
+            by_size,
+        })
     }
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for EvictionPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Policy { small_percent, threshold, ghost_fifths, by_size } = self;
+        let EvictionPolicy { small_percent, threshold, ghost_fifths, by_size } = self;
         let weighed = if *by_size { "size" } else { "plain" };
         write!(f, "{weighed}:{small_percent}:{threshold}:{}", u32::from(*ghost_fifths) * GHOST_PERCENT)
     }
@@ -159,7 +165,7 @@ mod tests {
     use stdx::prng::Prng;
 
     /// Of items of this size and frequency, the share that stays in the main queue, in percent.
-    fn staying(policy: &Policy, frequency: u64, size: u64) -> u64 {
+    fn staying(policy: &EvictionPolicy, frequency: u64, size: u64) -> u64 {
         let mut prng = Prng::new(1);
         (0..10_000).filter(|_| policy.survives(frequency, size, 1000, prng.next_u64()).is_some()).count()
             as u64
@@ -209,7 +215,7 @@ mod tests {
             "lru:10:1:200",
             "size:10:1:200:1",
         ] {
-            assert_eq!(text.parse::<Policy>(), Err(NoPolicy), "{text}");
+            assert_eq!(text.parse::<EvictionPolicy>(), Err(NoPolicy), "{text}");
         }
     }
 

@@ -106,6 +106,8 @@ impl Store {
                 policy.by_size &= treatment != Treatment::EvictUnused;
                 let draw = mix(hash ^ self.segments.sequence(slot.at()));
                 let left = match queue {
+                    // Where nothing is read, small items that were not read are no better than others.
+                    Queue::Small if frequency == 0 && !reclaim.share.is_used() => None,
                     Queue::Small => policy.promotes(frequency, size, reclaim.mean, draw).then_some(0),
                     Queue::Main => policy.survives(frequency, size, reclaim.mean, draw),
                 };

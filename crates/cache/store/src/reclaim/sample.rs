@@ -7,18 +7,18 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::miniature::{Miniatures, Use};
-use super::policy::{Optimise, Policy};
-use super::share::Activity;
+use super::miniature::{KeyUse, Miniatures};
+use super::policy::{EvictionPolicy, Optimise};
+use super::share::QueueActivity;
 use crate::operations::request::Miss;
 use crate::sync::{Mutex, lock};
 
 /// The sample of one store, and the policy that follows from it.
 #[derive(Debug)]
-pub(crate) struct Sample {
+pub(crate) struct KeySample {
     optimise: Optimise,
     /// A policy that was given; nothing is chosen then.
-    pinned: Option<Policy>,
+    pinned: Option<EvictionPolicy>,
     /// A key is sampled if its hash has none of these bits.
     mask: AtomicU64,
     chosen: AtomicUsize,
@@ -34,16 +34,16 @@ pub(crate) struct Sample {
 
 /// The uses that one handle has noted.
 #[derive(Debug)]
-pub(crate) struct Noted {
+pub(crate) struct NotedUses {
     mask: u64,
-    uses: Vec<(u64, Use)>,
+    uses: Vec<(u64, KeyUse)>,
 }
 
 /// The policy of a store, and how it came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyState {
     /// What decides about evictions.
-    pub policy: Policy,
+    pub policy: EvictionPolicy,
     /// Whether it was given rather than chosen.
     pub pinned: bool,
     /// How often another one was chosen.
@@ -59,11 +59,16 @@ const NOTED_MAX: usize = 256;
 /// No hash is without these bits, but one in 2^64.
 const NONE: u64 = u64::MAX;
 
-impl Sample {
+impl KeySample {
     /// For a memory limit of `limit` bytes. Without eviction there is nothing to choose.
-    pub(crate) fn new(limit: u64, evict: bool, optimise: Optimise, pinned: Option<Policy>) -> Sample {
+    pub(crate) fn new(
+        limit: u64,
+        evict: bool,
+        optimise: Optimise,
+        pinned: Option<EvictionPolicy>,
+    ) -> KeySample {
         let miniatures = Miniatures::new(limit, optimise);
-        Sample {
+        KeySample {
             optimise,
             pinned,
             mask: AtomicU64::new(if evict { miniatures.mask() } else { NONE }),
@@ -84,7 +89,7 @@ impl Sample {
 
     /// What decides at present.
     #[inline]
-    pub(crate) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> EvictionPolicy {
         self.pinned.unwrap_or_else(|| self.optimise.candidates()[self.chosen.load(Relaxed)])
     }
 
@@ -99,8 +104,8 @@ impl Sample {
         }
     }
 
-    pub(crate) fn activity(&self) -> Activity {
-        Activity { stored: self.stored.load(Relaxed), found_in_main: self.found_in_main.load(Relaxed) }
+    pub(crate) fn activity(&self) -> QueueActivity {
+        QueueActivity { stored: self.stored.load(Relaxed), found_in_main: self.found_in_main.load(Relaxed) }
     }
 
     /// Notes how many bytes of items fit, when something has been evicted.
@@ -114,7 +119,7 @@ impl Sample {
     }
 
     /// Takes what was noted, unless another handle is doing the same.
-    pub(crate) fn take(&self, noted: &mut Noted, now: u32) {
+    pub(crate) fn take(&self, noted: &mut NotedUses, now: u32) {
         noted.mask = self.mask.load(Relaxed);
         if noted.uses.is_empty() {
             return;
@@ -123,10 +128,10 @@ impl Sample {
         miniatures.set_capacity(self.capacity.load(Relaxed));
         for (hash, usage) in noted.uses.drain(..) {
             match usage {
-                Use::Found { main: true, .. } => {
+                KeyUse::Found { main: true, .. } => {
                     self.found_in_main.store(self.found_in_main.load(Relaxed) + 1, Relaxed)
                 }
-                Use::Stored { new: true, .. } => self.stored.store(self.stored.load(Relaxed) + 1, Relaxed),
+                KeyUse::Stored { new: true, .. } => self.stored.store(self.stored.load(Relaxed) + 1, Relaxed),
                 _ => {}
             }
             miniatures.note(hash, usage, now);
@@ -138,14 +143,14 @@ impl Sample {
     }
 }
 
-impl Default for Noted {
+impl Default for NotedUses {
     /// Nothing is sampled before the first turn.
-    fn default() -> Noted {
-        Noted { mask: NONE, uses: Vec::new() }
+    fn default() -> NotedUses {
+        NotedUses { mask: NONE, uses: Vec::new() }
     }
 }
 
-impl Noted {
+impl NotedUses {
     /// Whether it is time to let the sample have them.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
@@ -160,7 +165,7 @@ impl Noted {
 
     /// Notes a use of a sampled key.
     #[cold]
-    pub(crate) fn add(&mut self, hash: u64, usage: Use, sample: &Sample) {
+    pub(crate) fn add(&mut self, hash: u64, usage: KeyUse, sample: &KeySample) {
         if self.uses.len() >= NOTED_MAX {
             sample.lost.fetch_add(1, Relaxed);
             return;
@@ -170,10 +175,10 @@ impl Noted {
 
     /// Notes a get of a sampled key that found nothing.
     #[cold]
-    pub(crate) fn add_miss(&mut self, hash: u64, miss: Miss, sample: &Sample) {
+    pub(crate) fn add_miss(&mut self, hash: u64, miss: Miss, sample: &KeySample) {
         if miss != Miss::Absent {
-            self.add(hash, Use::Gone, sample);
+            self.add(hash, KeyUse::Gone, sample);
         }
-        self.add(hash, Use::Missed, sample);
+        self.add(hash, KeyUse::Missed, sample);
     }
 }

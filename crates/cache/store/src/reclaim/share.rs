@@ -7,7 +7,7 @@
 
 /// What sampled keys have shown so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Activity {
+pub(crate) struct QueueActivity {
     /// New items stored.
     pub(crate) stored: u64,
     /// Gets that found an item in the main queue.
@@ -17,9 +17,9 @@ pub(crate) struct Activity {
 #[derive(Debug, Default)]
 pub(super) struct SmallShare {
     /// At the beginning of the window.
-    since: Activity,
-    /// Whether nothing in the main queue was read in the last window.
-    is_idle: bool,
+    since: QueueActivity,
+    /// Whether something in the main queue was read in the last window.
+    is_used: bool,
 }
 
 /// Percent of the memory that the small queue may take while the main queue is idle: half of the memory, and what was in the
@@ -31,13 +31,18 @@ const IDLE_PERCENT: u8 = 60;
 const WINDOW: u64 = 96;
 
 impl SmallShare {
+    /// Whether the main queue is in use: not before a window has shown that.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// The present share in percent, where the policy's is `percent`.
-    pub(super) fn percent(&mut self, now: Activity, percent: u8) -> u8 {
+    pub(super) fn percent(&mut self, now: QueueActivity, percent: u8) -> u8 {
         if now.stored - self.since.stored >= WINDOW {
-            self.is_idle = now.found_in_main == self.since.found_in_main;
+            self.is_used = now.found_in_main != self.since.found_in_main;
             self.since = now;
         }
-        if self.is_idle { percent.max(IDLE_PERCENT) } else { percent }
+        if self.is_used { percent } else { percent.max(IDLE_PERCENT) }
     }
 }
 
@@ -48,12 +53,14 @@ mod tests {
     #[test]
     fn the_small_queue_grows_only_while_nothing_in_the_main_queue_is_read() {
         let mut share = SmallShare::default();
-        let mut now = Activity::default();
+        let mut now = QueueActivity::default();
         let mut after = |stored, found_in_main| {
             now.stored += stored;
             now.found_in_main += found_in_main;
             share.percent(now, 10)
         };
+        assert_eq!(after(WINDOW - 1, 1), 60);
+        assert_eq!(after(1, 0), 10);
         assert_eq!(after(WINDOW - 1, 0), 10);
         assert_eq!(after(1, 0), 60);
         assert_eq!(after(WINDOW - 1, 1), 60);

@@ -15,7 +15,7 @@ const UNIX_PATH_LEN_MAX: usize = 107;
 /// memcached's limit on the share of hot and warm items together.
 const HOT_AND_WARM_PCT_MAX: u32 = 80;
 
-fn read_policy(text: &str) -> Result<store::Policy, Error> {
+fn read_policy(text: &str) -> Result<store::EvictionPolicy, Error> {
     text.parse().map_err(|store::NoPolicy| {
         Error::Together(format!(
             "-o policy: found `{text}`, expected auto, or size or plain, the percent for new items (1 to 90), uses (1 to 3) and \

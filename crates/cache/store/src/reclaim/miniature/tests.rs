@@ -8,7 +8,7 @@ use stdx::prng::Prng;
 
 /// One policy as it is described: queues that are searched, items by their hashes.
 struct Simple {
-    policy: Policy,
+    policy: EvictionPolicy,
     room: u64,
     bytes: HashMap<u64, u64>,
     /// From the oldest to the newest, with their frequencies.
@@ -19,7 +19,7 @@ struct Simple {
 }
 
 impl Simple {
-    fn new(policy: Policy, room: u64) -> Simple {
+    fn new(policy: EvictionPolicy, room: u64) -> Simple {
         let (small, main, ghosts) = Default::default();
         Simple { policy, room, bytes: HashMap::new(), small, main, ghosts, steps: 0 }
     }
@@ -128,8 +128,8 @@ fn some_key(prng: &mut Prng, keys: u64) -> (u64, u32) {
     (mix(number + 1), 100 + (mix(number) % 3900) as u32)
 }
 
-fn found(bytes: u32) -> Use {
-    Use::Found { bytes, main: true }
+fn found(bytes: u32) -> KeyUse {
+    KeyUse::Found { bytes, main: true }
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn a_full_table_samples_half_as_many_keys() {
         }
         let (hash, bytes) = some_key(&mut prng, 20_000);
         match prng.below(10) {
-            0 => miniatures.note(hash, Use::Gone, step as u32 / 1000),
-            1 => miniatures.note(hash, Use::Missed, step as u32 / 1000),
-            2 => miniatures.note(hash, Use::Stored { bytes: bytes / 2, new: false }, step as u32 / 1000),
+            0 => miniatures.note(hash, KeyUse::Gone, step as u32 / 1000),
+            1 => miniatures.note(hash, KeyUse::Missed, step as u32 / 1000),
+            2 => miniatures.note(hash, KeyUse::Stored { bytes: bytes / 2, new: false }, step as u32 / 1000),
             _ => miniatures.note(hash, found(bytes), step as u32 / 1000),
         }
         if step % 1000 == 0 {
