@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use stdx::prng::mix;
 
-use crate::trace::{ItemTrace, TraceRequest};
+use crate::trace::{ItemTrace, ReplayedRequest};
 
 /// A server that is asked, as `NAME=COMMAND`; the command gets its port and its memory at its end.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl Client {
         while !rest.is_empty() {
             batch += 1;
             let mut bytes = 0;
-            let is_new = |request: &&TraceRequest| {
+            let is_new = |request: &&ReplayedRequest| {
                 bytes += request.bytes;
                 bytes <= BATCH_BYTES.max(request.bytes)
                     && std::mem::replace(&mut batch_of[request.item as usize], batch) != batch
@@ -134,7 +134,7 @@ impl Client {
         }
         let mut last = vec![None; trace.items];
         trace.requests.iter().for_each(|request| last[request.item as usize] = Some(*request));
-        let all: Vec<TraceRequest> = last.into_iter().flatten().collect();
+        let all: Vec<ReplayedRequest> = last.into_iter().flatten().collect();
         for some in all.chunks(BATCH) {
             let sizes = self.sizes(some)?;
             replayed.stored_bytes += sizes.into_iter().flatten().map(|size| size + KEY_LEN).sum::<u64>();
@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// The sizes of the items' values, where they are found.
-    fn sizes(&mut self, requests: &[TraceRequest]) -> Result<Vec<Option<u64>>> {
+    fn sizes(&mut self, requests: &[ReplayedRequest]) -> Result<Vec<Option<u64>>> {
         let mut text = String::new();
         for request in requests {
             writeln!(text, "mg {} s\r", key(request.item))?;
@@ -165,7 +165,7 @@ impl Client {
         }
     }
 
-    fn store<'r>(&mut self, requests: impl Iterator<Item = &'r TraceRequest>) -> Result<()> {
+    fn store<'r>(&mut self, requests: impl Iterator<Item = &'r ReplayedRequest>) -> Result<()> {
         let mut bytes = Vec::new();
         for request in requests {
             let len = (request.bytes - KEY_LEN) as usize;

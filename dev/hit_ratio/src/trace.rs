@@ -12,7 +12,7 @@ pub(crate) mod made;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TraceRequest {
+pub(crate) struct ReplayedRequest {
     /// The number of the item, in the order of their first requests.
     pub(crate) item: u32,
     /// Bytes of its key and its value: those of its first request.
@@ -24,7 +24,7 @@ pub(crate) struct TraceRequest {
 /// All requests of a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ItemTrace {
-    pub(crate) requests: Vec<TraceRequest>,
+    pub(crate) requests: Vec<ReplayedRequest>,
     /// How many different items there are.
     pub(crate) items: usize,
 }
@@ -36,11 +36,11 @@ impl ItemTrace {
     /// A trace of objects and their bytes.
     pub(crate) fn new(uses: impl Iterator<Item = (u64, u32)>) -> ItemTrace {
         let mut known = HashMap::<u64, (u32, u64)>::new();
-        let mut requests: Vec<TraceRequest> = uses
+        let mut requests: Vec<ReplayedRequest> = uses
             .map(|(object, bytes)| {
                 let item = known.len() as u32;
                 let (item, bytes) = *known.entry(object).or_insert((item, u64::from(bytes).max(BYTES_MIN)));
-                TraceRequest { item, bytes, next: u64::MAX }
+                ReplayedRequest { item, bytes, next: u64::MAX }
             })
             .collect();
         let mut next = vec![u64::MAX; known.len()];
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn requests_know_their_next_use_and_keep_their_first_size() {
         let trace = ItemTrace::new([(70, 100), (80, 200), (70, 300)].into_iter());
-        let request = |item, bytes, next| TraceRequest { item, bytes, next };
+        let request = |item, bytes, next| ReplayedRequest { item, bytes, next };
         assert_eq!(
             trace.requests,
             [request(0, 100, 2), request(1, 200, u64::MAX), request(0, 100, u64::MAX)]

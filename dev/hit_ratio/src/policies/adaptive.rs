@@ -2,7 +2,7 @@
 
 use crate::lists::Lists;
 use crate::policy::PublishedPolicy;
-use crate::trace::TraceRequest;
+use crate::trace::ReplayedRequest;
 
 /// Recent and frequent items, whose shares follow the ghosts of both (Megiddo and Modha, 2003).
 pub(crate) struct Arc {
@@ -42,7 +42,7 @@ impl Arc {
 }
 
 impl PublishedPolicy for Arc {
-    fn get(&mut self, request: &TraceRequest) -> bool {
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
         let list = self.lists.list_of(request.item);
         if let Some(RECENT | FREQUENT) = list {
             self.lists.push(request.item, FREQUENT, request.bytes);
@@ -148,8 +148,8 @@ impl Lirs {
 }
 
 impl PublishedPolicy for Lirs {
-    fn get(&mut self, request: &TraceRequest) -> bool {
-        let TraceRequest { item, bytes, .. } = *request;
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
+        let ReplayedRequest { item, bytes, .. } = *request;
         if self.is_short[item as usize] {
             self.stack.push(item, 0, bytes);
             self.prune();

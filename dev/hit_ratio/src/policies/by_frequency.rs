@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::lists::Lists;
 use crate::policy::PublishedPolicy;
-use crate::trace::TraceRequest;
+use crate::trace::ReplayedRequest;
 use stdx::prng::mix;
 
 /// Items by their uses per byte, and the age of the cache (Cherkasova, 1998).
@@ -28,8 +28,8 @@ impl Gdsf {
 }
 
 impl PublishedPolicy for Gdsf {
-    fn get(&mut self, request: &TraceRequest) -> bool {
-        let TraceRequest { item, bytes, .. } = *request;
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
+        let ReplayedRequest { item, bytes, .. } = *request;
         let at = item as usize;
         let found = self.uses[at] > 0;
         if found {
@@ -72,8 +72,8 @@ impl Belady {
 }
 
 impl PublishedPolicy for Belady {
-    fn get(&mut self, request: &TraceRequest) -> bool {
-        let TraceRequest { item, bytes, next } = *request;
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
+        let ReplayedRequest { item, bytes, next } = *request;
         let before = self.stored[item as usize].take();
         if let Some((next, bytes)) = before {
             self.order.remove(&(next, item));
@@ -167,8 +167,8 @@ impl WindowTinyLfu {
 }
 
 impl PublishedPolicy for WindowTinyLfu {
-    fn get(&mut self, request: &TraceRequest) -> bool {
-        let TraceRequest { item, bytes, .. } = *request;
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
+        let ReplayedRequest { item, bytes, .. } = *request;
         self.count(item);
         let list = self.lists.list_of(item);
         match list {

@@ -2,7 +2,7 @@
 
 use crate::lists::Lists;
 use crate::policy::PublishedPolicy;
-use crate::trace::TraceRequest;
+use crate::trace::ReplayedRequest;
 
 /// Evicts what was used longest ago.
 pub(crate) struct Lru {
@@ -17,7 +17,7 @@ impl Lru {
 }
 
 impl PublishedPolicy for Lru {
-    fn get(&mut self, request: &TraceRequest) -> bool {
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
         let found = self.lists.is_in(request.item, 0);
         if !found && request.bytes > self.room {
             return false;
@@ -54,7 +54,7 @@ impl Sieve {
 }
 
 impl PublishedPolicy for Sieve {
-    fn get(&mut self, request: &TraceRequest) -> bool {
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
         if self.lists.is_in(request.item, 0) {
             self.visited[request.item as usize] = true;
             return true;
@@ -109,7 +109,7 @@ impl S3Fifo {
 }
 
 impl PublishedPolicy for S3Fifo {
-    fn get(&mut self, request: &TraceRequest) -> bool {
+    fn get(&mut self, request: &ReplayedRequest) -> bool {
         let list = self.lists.list_of(request.item);
         if matches!(list, Some(SMALL | MAIN)) {
             let uses = &mut self.uses[request.item as usize];
