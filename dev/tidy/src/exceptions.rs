@@ -35,7 +35,7 @@ pub(super) const CIRCLES: [Exception; 3] = [
 ];
 
 /// Fields of objects (`objects/fields.rs`).
-pub(super) const FIELDS: [Exception; 6] = [
+pub(super) const FIELDS: [Exception; 5] = [
     exception("crates/cache/server, `Worker`", 22, "what every request reads, in one place in memory"),
     exception("crates/cache/store, `Store`", 31, "what all handles share, in one place in memory"),
     exception(
