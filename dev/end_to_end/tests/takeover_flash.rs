@@ -284,7 +284,7 @@ impl FakeSuccessor {
     fn go_to(&mut self, last: u32) {
         for kind in HELLO..=last {
             match kind {
-                HELLO => self.send(HELLO, br#"{"format":4,"layout":3,"version":"?"}"#),
+                HELLO => self.send(HELLO, br#"{"format":4,"layout":4,"version":"?"}"#),
                 READY | HAVE => self.send(kind, b""),
                 CONNECTIONS => while !self.wait_for(CONNECTIONS).is_empty() {},
                 _ => drop(self.wait_for(kind)),

@@ -165,7 +165,7 @@ impl FakeSuccessor {
     fn go_to(&mut self, last: u32) {
         for kind in HELLO..=last {
             match kind {
-                HELLO => self.send(HELLO, br#"{"format":4,"layout":3,"version":"?"}"#),
+                HELLO => self.send(HELLO, br#"{"format":4,"layout":4,"version":"?"}"#),
                 READY | HAVE => self.send(kind, b""),
                 CONNECTIONS => while !self.wait_for(CONNECTIONS).is_empty() {},
                 _ => drop(self.wait_for(kind)),
@@ -203,9 +203,9 @@ fn a_successor_that_keeps_items_otherwise_is_refused_before_anything_has_stopped
     for (hello, expected) in [
         (
             r#"{"format":4,"layout":99,"version":"9.9"}"#,
-            "version 9.9 keeps items otherwise (layout 99, and here it is 3)",
+            "version 9.9 keeps items otherwise (layout 99, and here it is 4)",
         ),
-        (r#"{"format":5,"layout":3,"version":"9.9"}"#, "version 9.9 takes over otherwise"),
+        (r#"{"format":5,"layout":4,"version":"9.9"}"#, "version 9.9 takes over otherwise"),
         (r#"{"format":3,"version":"0.0.9"}"#, "version 0.0.9 takes over otherwise"),
     ] {
         let mut successor = FakeSuccessor::new(&subject);
@@ -264,7 +264,7 @@ fn a_server_that_is_stopped_and_goes_on_is_still_taken_over() {
     let mut successor = FakeSuccessor::new(&subject);
     successor.go_to(0);
     pause();
-    successor.send(HELLO, br#"{"format":4,"layout":3,"version":"?"}"#);
+    successor.send(HELLO, br#"{"format":4,"layout":4,"version":"?"}"#);
     successor.wait_for(OFFER);
     pause();
     successor.send(READY, b"");

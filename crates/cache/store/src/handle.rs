@@ -218,7 +218,7 @@ impl Handle {
         }
         store.reclaim_for(&self.counters, now, &Wanted::large(charge, self.join.spared), || {
             store.large.take(len, store.segments.keep()).or_else(|| {
-                store.segments.trim(charge);
+                store.segments.trim_to_charge(charge);
                 store.large.take(len, store.segments.keep())
             })
         })

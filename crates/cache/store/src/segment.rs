@@ -473,11 +473,22 @@ impl Segments {
     /// Gives at least `bytes` bytes of free segments beyond the reserve back to the budget, for other uses or
     /// for a lower limit, as far as there are any. Returns how many bytes.
     pub(crate) fn trim(&self, bytes: u64) -> u64 {
+        self.give_free(bytes, |free, len| free >= self.reserve_bytes() + len)
+    }
+
+    /// The same for a charge that leaves [`Segments::keep`]: the last segment may be longer than what is beyond the reserve, since as much
+    /// of the budget is kept for reclamation instead. So what [`Segments::available`] counts can be charged.
+    pub(crate) fn trim_to_charge(&self, bytes: u64) {
+        self.give_free(bytes, |free, _| free > self.reserve_bytes());
+    }
+
+    /// Gives free segments back while `may_give` says so of all free bytes and those of the next segment.
+    fn give_free(&self, bytes: u64, may_give: impl Fn(u64, u64) -> bool) -> u64 {
         let mut pool = self.pool();
         let mut given = 0;
         while given < bytes
             && let Some(id) = pool.free.last().copied()
-            && pool.free_bytes >= self.reserve_bytes() + self.len(id)
+            && may_give(pool.free_bytes, self.len(id))
         {
             given += self.len(id);
             self.pop_free(&mut pool);

@@ -276,7 +276,7 @@ impl Store {
     pub(crate) fn charge(&self, bytes: u64) -> bool {
         let charge = || self.budget.charge_keeping(bytes, self.segments.keep());
         charge() || {
-            self.segments.trim(bytes);
+            self.segments.trim_to_charge(bytes);
             charge()
         }
     }

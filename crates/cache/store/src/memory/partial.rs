@@ -111,7 +111,7 @@ impl Handle {
         let place = || store.large.place(len, store.segments.keep());
         let value = store.reclaim_for(&self.counters, now, &Wanted::of(ends, spared), || {
             place().or_else(|| {
-                store.segments.trim(ends);
+                store.segments.trim_to_charge(ends);
                 place()
             })
         })?;
