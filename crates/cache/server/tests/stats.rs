@@ -155,7 +155,7 @@ fn a_memory_limit_below_the_minimum_is_refused_with_the_minimum() {
         server.ask(peer, "cache_memlimit 8 noreply\r\nget kept\r\n"),
         "VALUE kept 0 5\r\nvalue\r\nEND\r\n"
     );
-    assert_eq!(server.ask(peer, "cache_memlimit 22\r\n"), "OK\r\n");
+    assert_eq!(server.ask(peer, "cache_memlimit 23\r\n"), "OK\r\n");
 }
 
 #[test]

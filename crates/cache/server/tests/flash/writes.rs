@@ -90,7 +90,8 @@ fn a_set_waits_a_fifth_of_a_second_for_a_disk_that_hangs_and_not_at_all_after_tw
     let began = slow.stage.world.now().us;
     assert_eq!(count(&slow.stage.hear(filling), b"STORED\r\n"), 800);
     let took = slow.stage.world.handler::<Client>(filling).heard_at_us - began;
-    assert!((1_000_000..2_000_000).contains(&took), "{took} us");
+    // Room that memory finds meanwhile begins the two seconds anew.
+    assert!((1_000_000..4_000_000).contains(&took), "{took} us");
     let took = alone(&mut slow, 2);
     assert!(took < 10_000, "{took} us");
     assert!(slow.counts().refused > 0);
