@@ -39,8 +39,6 @@ pub struct Attachment {
     _link: OwnedFd,
     _program: OwnedFd,
     map: OwnedFd,
-    index: u32,
-    mode: Mode,
 }
 
 impl Attachment {
@@ -65,7 +63,7 @@ impl Attachment {
             Errno::NODEV => AttachError::NoInterface,
             error => AttachError::of("attach a program", error),
         })?;
-        let attachment = Attachment { _link: link, _program: program, map, index, mode };
+        let attachment = Attachment { _link: link, _program: program, map };
         let mut ports = Vec::new();
         for queue in 0..QUEUES_MAX {
             match Port::open(index, queue, address, mode) {
@@ -84,16 +82,6 @@ impl Attachment {
     /// The kernel's.
     pub fn open(&self, port: &Port) -> Result<(), AttachError> {
         sys::enter(&self.map, port.queue(), port).map_err(|error| AttachError::of("enter a socket", error))
-    }
-
-    /// The number of its interface.
-    pub fn interface(&self) -> u32 {
-        self.index
-    }
-
-    /// As it was asked for.
-    pub fn mode(&self) -> Mode {
-        self.mode
     }
 }
 
